@@ -1,0 +1,114 @@
+//! Runs a trace through an allocator and finds the peak.
+//!
+//! In: a trace, a batch size, an allocator. Out: [`Placement`]. The floor (no rounding, no fragmentation) is counted beside
+//! the allocator, so that the difference can be shown as slack. Set-up counts for the state, not for the peak: peaks are
+//! those of the steps.
+
+use super::{Allocator, Handle};
+use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
+
+/// Who holds memory at the peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Who asked for it.
+    pub cause: CauseId,
+    /// What for.
+    pub role: Role,
+    /// How much was asked for, before the allocator's rounding.
+    pub bytes: u64,
+}
+
+/// A request that could not be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its place in the trace.
+    pub event: usize,
+    /// Who asked.
+    pub cause: CauseId,
+    /// How much.
+    pub requested_bytes: u64,
+}
+
+/// What an allocator did with a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// Most bytes handed out at once, in the allocator's units.
+    pub peak_allocated_bytes: u64,
+    /// Most bytes taken from the device.
+    pub peak_reserved_bytes: u64,
+    /// Most bytes asked for at once: no allocator can need less.
+    pub floor_peak_bytes: u64,
+    /// Bytes asked for that are alive at the peak of `peak_allocated_bytes`.
+    pub requested_at_peak_bytes: u64,
+    /// The event that made the peak.
+    pub peak_event: Option<usize>,
+    /// The phase at the peak.
+    pub peak_phase: Option<Phase>,
+    /// The first request that failed; the trace ends there.
+    pub failure: Option<Failure>,
+}
+
+/// Runs a whole trace.
+pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Placement {
+    let mut handles: Vec<Option<Handle>> = vec![None; trace.buffer_count as usize];
+    let mut sizes: Vec<u64> = vec![0; trace.buffer_count as usize];
+    let mut placement = Placement::default();
+    let mut phase = Phase::Setup;
+    let mut requested = 0u64;
+    for (index, event) in trace.events.iter().enumerate() {
+        match *event {
+            Event::Alloc { buffer, size, cause, .. } => {
+                let bytes = size.at(batch);
+                match allocator.alloc(bytes) {
+                    Ok(handle) => handles[buffer.0 as usize] = Some(handle),
+                    Err(_) => {
+                        placement.failure = Some(Failure { event: index, cause, requested_bytes: bytes });
+                        return placement;
+                    }
+                }
+                sizes[buffer.0 as usize] = bytes;
+                requested = requested.saturating_add(bytes);
+                if phase == Phase::Setup {
+                    continue;
+                }
+                let usage = allocator.usage();
+                placement.floor_peak_bytes = placement.floor_peak_bytes.max(requested);
+                placement.peak_reserved_bytes = placement.peak_reserved_bytes.max(usage.reserved_bytes);
+                if usage.allocated_bytes > placement.peak_allocated_bytes {
+                    placement.peak_allocated_bytes = usage.allocated_bytes;
+                    placement.requested_at_peak_bytes = requested;
+                    placement.peak_event = Some(index);
+                    placement.peak_phase = Some(phase);
+                }
+            }
+            Event::Free { buffer } => {
+                if let Some(handle) = handles[buffer.0 as usize].take() {
+                    requested -= sizes[buffer.0 as usize];
+                    allocator.free(handle);
+                }
+            }
+            Event::Mark { phase: next } => phase = next,
+        }
+    }
+    placement
+}
+
+impl Placement {
+    /// Who holds memory at the peak, in order of allocation.
+    pub fn holders(&self, trace: &Trace, batch: u64) -> Vec<Holder> {
+        let Some(end) = self.peak_event else { return Vec::new() };
+        let mut alive: Vec<Option<Holder>> = vec![None; trace.buffer_count as usize];
+        let mut order: Vec<BufferId> = Vec::new();
+        for event in &trace.events[..=end] {
+            match *event {
+                Event::Alloc { buffer, size, cause, role } => {
+                    alive[buffer.0 as usize] = Some(Holder { cause, role, bytes: size.at(batch) });
+                    order.push(buffer);
+                }
+                Event::Free { buffer } => alive[buffer.0 as usize] = None,
+                Event::Mark { .. } => {}
+            }
+        }
+        order.into_iter().filter_map(|buffer| alive[buffer.0 as usize].take()).collect()
+    }
+}

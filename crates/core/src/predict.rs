@@ -1,0 +1,111 @@
+//! From a model and a job to a prediction: lower, order, place.
+//!
+//! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
+//! are run; the prediction is their median and the range their spread. Not counted: what other processes hold.
+
+use crate::allocator::bfc::{Bfc, BfcOptions, Growth};
+use crate::allocator::{Holder, Placement, place};
+use crate::model::{Model, Note};
+use crate::step::executor::{Execution, execute};
+use crate::step::{Job, Processor, tensorflow};
+use crate::trace::{Cause, Phase, Trace};
+
+/// Steps that are simulated: the first differs from the others (slots are new), and a peak may come late.
+const STEPS: u32 = 3;
+
+/// How many orders are run where the range is asked for.
+const ORDERS: u64 = 5;
+
+/// What the job's kernels are lowered to, run in several orders.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// The traces, one for each order.
+    pub traces: Vec<Trace>,
+    /// What was bounded rather than modelled.
+    pub notes: Vec<Note>,
+    processor: Processor,
+}
+
+/// A peak and what made it.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Most bytes handed out by the allocator at once.
+    pub allocated_bytes: u64,
+    /// Most bytes the allocator takes from the device.
+    pub reserved_bytes: u64,
+    /// The same over all orders: smallest.
+    pub low_bytes: u64,
+    /// The same over all orders: largest. The verdict uses it.
+    pub high_bytes: u64,
+    /// Most bytes asked for at once.
+    pub floor_bytes: u64,
+    /// Bytes that the allocator holds at the peak beyond what was asked for.
+    pub slack_bytes: u64,
+    /// Who holds memory at the peak.
+    pub holders: Vec<(Cause, Holder)>,
+    /// The request that made the peak.
+    pub at: Option<(Phase, Cause)>,
+}
+
+impl Runs {
+    /// Lowers and orders a job, in one order (for searches) or in several (for a range).
+    pub fn new(model: &Model, job: &Job, several_orders: bool) -> Runs {
+        let (graph, notes) = tensorflow::lower(model, job);
+        let layer_name = |layer: u32| model.layers[layer as usize].path.clone();
+        let micro_batch = job.micro_batch();
+        let threads = match job.processor {
+            Processor::Cpu { threads } => threads.max(1) as usize,
+            // Several host threads queue kernels on one stream.
+            Processor::Gpu => 2,
+        };
+        let orders = if several_orders { ORDERS } else { 1 };
+        let traces = (0..orders)
+            .map(|seed| execute(&graph, Execution { threads, steps: STEPS, batch: micro_batch, seed }, &layer_name))
+            .collect();
+        Runs { traces, notes, processor: job.processor }
+    }
+
+    /// Places the runs at a batch size, in a pool without limit.
+    pub fn predict(&self, batch: u64) -> Prediction {
+        let mut placed: Vec<(Placement, &Trace)> =
+            self.traces.iter().map(|trace| (self.place(trace, batch, u64::MAX >> 8), trace)).collect();
+        placed.sort_by_key(|(placement, _)| placement.peak_allocated_bytes);
+        let (low, high) = (&placed[0].0, &placed[placed.len() - 1].0);
+        let (low_bytes, high_bytes) = (low.peak_allocated_bytes, high.peak_allocated_bytes);
+        let (placement, trace) = &placed[placed.len() / 2];
+        let holders = placement
+            .holders(trace, batch)
+            .into_iter()
+            .map(|holder| (trace.causes[holder.cause.0 as usize].clone(), holder))
+            .collect();
+        let at = placement.peak_event.and_then(|event| match trace.events[event] {
+            crate::trace::Event::Alloc { cause, .. } => {
+                Some((placement.peak_phase?, trace.causes[cause.0 as usize].clone()))
+            }
+            _ => None,
+        });
+        Prediction {
+            allocated_bytes: placement.peak_allocated_bytes,
+            reserved_bytes: placement.peak_reserved_bytes,
+            low_bytes,
+            high_bytes,
+            floor_bytes: placement.floor_peak_bytes,
+            slack_bytes: placement.peak_allocated_bytes.saturating_sub(placement.requested_at_peak_bytes),
+            holders,
+            at,
+        }
+    }
+
+    /// Whether every order gets through in a pool of this size.
+    pub fn fit(&self, batch: u64, limit_bytes: u64) -> bool {
+        self.traces.iter().all(|trace| self.place(trace, batch, limit_bytes).failure.is_none())
+    }
+
+    fn place(&self, trace: &Trace, batch: u64, limit_bytes: u64) -> Placement {
+        let options = match self.processor {
+            Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),
+            Processor::Gpu => BfcOptions::tensorflow_gpu(limit_bytes, Growth::Fixed),
+        };
+        place(trace, batch, &mut Bfc::new(options))
+    }
+}

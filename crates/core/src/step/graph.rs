@@ -1,0 +1,360 @@
+//! The kernels of one training step and what flows between them.
+//!
+//! In: a framework's lowering adds nodes. Out: [`Graph`], which the executor orders. A node says which input it may
+//! overwrite, which scratch it takes and about how long it runs. Nothing here knows an allocator.
+
+use std::collections::HashMap;
+
+use crate::bytes::Size;
+use crate::model::{DType, Shape};
+use crate::trace::{Phase, Role};
+
+/// An index into [`Graph::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub u32);
+
+/// An index into [`Graph::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// An index into [`Graph::variables`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableId(pub u32);
+
+/// Where a value's bytes live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In a buffer of its own (or one taken over from an input).
+    Own,
+    /// In the buffer of another value: a reshape.
+    Alias(ValueId),
+    /// In a variable: reading it copies nothing.
+    Variable(VariableId),
+    /// In a buffer that exists before the step and after it: the batch that the caller holds.
+    Feed,
+    /// Nowhere worth counting: constants folded into the graph.
+    Constant,
+}
+
+/// A tensor during the step.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its type.
+    pub dtype: DType,
+    /// Who makes it.
+    pub producer: NodeId,
+    /// Where it lives.
+    pub storage: Storage,
+    /// Whether a trainable weight lies behind it, so that gradients flow through it.
+    pub differentiable: bool,
+}
+
+/// Something that outlives the step: a weight or an optimizer's slot.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Index of the layer that owns it, if one does.
+    pub layer: Option<u32>,
+    /// What it is for.
+    pub role: Role,
+    /// Its shape; only constants that the framework unfolds depend on the batch.
+    pub shape: Shape,
+    /// Its type.
+    pub dtype: DType,
+    /// Whether it starts from random numbers, which are made in temporaries.
+    pub random: bool,
+}
+
+/// The framework's kernel behind a node. Only what gradients and rewrites must tell apart has a variant or an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// The framework's name for it.
+    pub name: &'static str,
+    /// Which attributes it has: an index that the lowering understands, 0 if none matter.
+    pub attr: u32,
+}
+
+/// One kernel call.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Which kernel.
+    pub kernel: Kernel,
+    /// What it reads.
+    pub inputs: Vec<ValueId>,
+    /// What must have run before, without data.
+    pub after: Vec<NodeId>,
+    /// What it makes.
+    pub outputs: Vec<ValueId>,
+    /// Inputs whose buffer the first output may take over if nobody else needs it.
+    pub in_place: InPlace,
+    /// Buffers that live while it runs.
+    pub scratch: Vec<Size>,
+    /// The variable it writes, if it does.
+    pub writes: Option<VariableId>,
+    /// Floating-point operations per sample and fixed, for the order in which parallel kernels end.
+    pub flops: Size,
+    /// Index of the layer it belongs to, if to one.
+    pub layer: Option<u32>,
+    /// Which part of the step it belongs to.
+    pub phase: Phase,
+}
+
+/// Which inputs a kernel may overwrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// None: the output is always a new buffer.
+    No,
+    /// Any input of the output's size and type.
+    Any,
+    /// The first input only.
+    First,
+    /// Any but the first (a condition).
+    NotFirst,
+}
+
+/// All kernels of a step.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// The kernels; an input is made by an earlier node.
+    pub nodes: Vec<Node>,
+    /// The tensors.
+    pub values: Vec<Value>,
+    /// The variables.
+    pub variables: Vec<Variable>,
+    /// The layer that new nodes belong to.
+    pub layer: Option<u32>,
+    /// The phase that new nodes belong to.
+    pub phase: Phase,
+    /// Pure nodes by kernel and inputs: the framework computes equal subexpressions once.
+    known: HashMap<(Kernel, Vec<ValueId>), NodeId>,
+    constants: HashMap<u64, ValueId>,
+    reads: HashMap<VariableId, ValueId>,
+}
+
+/// A node about to be added; [`Graph::add`] takes it.
+#[derive(Clone, Debug)]
+pub struct NewNode<'a> {
+    /// Which kernel.
+    pub kernel: Kernel,
+    /// What it reads.
+    pub inputs: &'a [ValueId],
+    /// Shape and type of the result.
+    pub output: (Shape, DType),
+    /// See [`Node::in_place`].
+    pub in_place: InPlace,
+    /// See [`Node::scratch`].
+    pub scratch: Vec<Size>,
+    /// See [`Node::flops`]; the executor adds the cost of touching memory itself.
+    pub flops: Size,
+    /// Values whose makers must have run before.
+    pub after: &'a [ValueId],
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph {
+            nodes: Vec::new(),
+            values: Vec::new(),
+            variables: Vec::new(),
+            layer: None,
+            phase: Phase::Forward,
+            known: HashMap::new(),
+            constants: HashMap::new(),
+            reads: HashMap::new(),
+        }
+    }
+}
+
+impl Graph {
+    /// A variable that exists before the step.
+    pub fn variable(&mut self, variable: Variable) -> VariableId {
+        self.variables.push(variable);
+        VariableId(self.variables.len() as u32 - 1)
+    }
+
+    /// The value of a variable at the start of the step; read once.
+    pub fn read(&mut self, variable: VariableId, differentiable: bool) -> ValueId {
+        if let Some(&value) = self.reads.get(&variable) {
+            return value;
+        }
+        let value = self.read_after(variable, None);
+        self.values[value.0 as usize].differentiable = differentiable;
+        self.reads.insert(variable, value);
+        value
+    }
+
+    /// The value of a variable after a node has written it.
+    pub fn read_after(&mut self, variable: VariableId, write: Option<NodeId>) -> ValueId {
+        let Variable { shape, dtype, .. } = &self.variables[variable.0 as usize];
+        let (shape, dtype) = (shape.clone(), *dtype);
+        let value = self.source("ReadVariableOp", shape, dtype, Storage::Variable(variable));
+        if let Some(write) = write {
+            self.nodes.last_mut().expect("just added").after.push(write);
+        }
+        value
+    }
+
+    /// A tensor of the batch.
+    pub fn feed(&mut self, shape: Shape, dtype: DType) -> ValueId {
+        self.source("_Arg", shape, dtype, Storage::Feed)
+    }
+
+    /// A scalar constant, the same value once.
+    pub fn constant(&mut self, number: f64, dtype: DType) -> ValueId {
+        let key = number.to_bits() ^ ((dtype.bytes() + 16 * dtype.is_float() as u64) << 1);
+        if let Some(&value) = self.constants.get(&key) {
+            return value;
+        }
+        let value = self.source("Const", Shape::fixed(&[]), dtype, Storage::Constant);
+        self.constants.insert(key, value);
+        value
+    }
+
+    /// Whether a value is a constant.
+    pub fn is_constant(&self, value: ValueId) -> bool {
+        self.value(value).storage == Storage::Constant
+    }
+
+    fn source(&mut self, name: &'static str, shape: Shape, dtype: DType, storage: Storage) -> ValueId {
+        let value = self.new_value(shape, dtype, storage, false);
+        self.push(Node {
+            kernel: Kernel { name, attr: 0 },
+            inputs: Vec::new(),
+            after: Vec::new(),
+            outputs: vec![value],
+            in_place: InPlace::No,
+            scratch: Vec::new(),
+            writes: None,
+            flops: Size::ZERO,
+            layer: self.layer,
+            phase: self.phase,
+        });
+        value
+    }
+
+    /// Adds a kernel call with one result; an equal call with no scratch and no ordering is not added again.
+    pub fn add(&mut self, new: NewNode<'_>) -> ValueId {
+        let key = new.after.is_empty().then(|| (new.kernel, new.inputs.to_vec()));
+        if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
+            return self.nodes[known.0 as usize].outputs[0];
+        }
+        let differentiable = new.output.1.is_float() && new.inputs.iter().any(|&input| self.value(input).differentiable);
+        let value = self.new_value(new.output.0, new.output.1, Storage::Own, differentiable);
+        let after = new.after.iter().map(|&value| self.value(value).producer).collect();
+        let id = self.push(Node {
+            kernel: new.kernel,
+            inputs: new.inputs.to_vec(),
+            after,
+            outputs: vec![value],
+            in_place: new.in_place,
+            scratch: new.scratch,
+            writes: None,
+            flops: new.flops,
+            layer: self.layer,
+            phase: self.phase,
+        });
+        if let Some(key) = key {
+            self.known.insert(key, id);
+        }
+        value
+    }
+
+    /// A view of the same bytes under another shape.
+    pub fn reshape(&mut self, input: ValueId, shape: Shape) -> ValueId {
+        if self.value(input).shape == shape {
+            return input;
+        }
+        if self.is_constant(input) {
+            return input;
+        }
+        let differentiable = self.value(input).differentiable;
+        self.view(input, shape, differentiable)
+    }
+
+    /// The same bytes through which no gradient flows.
+    pub fn stop_gradient(&mut self, input: ValueId) -> ValueId {
+        if !self.value(input).differentiable {
+            return input;
+        }
+        let shape = self.shape(input).clone();
+        self.view(input, shape, false)
+    }
+
+    fn view(&mut self, input: ValueId, shape: Shape, differentiable: bool) -> ValueId {
+        let dtype = self.value(input).dtype;
+        let value = self.new_value(shape, dtype, Storage::Alias(input), differentiable);
+        self.push(Node {
+            kernel: Kernel { name: "Reshape", attr: 0 },
+            inputs: vec![input],
+            after: Vec::new(),
+            outputs: vec![value],
+            in_place: InPlace::No,
+            scratch: Vec::new(),
+            writes: None,
+            flops: Size::ZERO,
+            layer: self.layer,
+            phase: self.phase,
+        });
+        value
+    }
+
+    /// Gives a node a further result.
+    pub fn add_output(&mut self, first: ValueId, shape: Shape, dtype: DType) -> ValueId {
+        let node = self.value(first).producer;
+        let differentiable = dtype.is_float() && self.value(first).differentiable;
+        let value = self.new_value(shape, dtype, Storage::Own, differentiable);
+        self.values[value.0 as usize].producer = node;
+        self.nodes[node.0 as usize].outputs.push(value);
+        value
+    }
+
+    /// Writes a variable in place (`AssignAdd`, `AssignSub`) or replaces it (`Assign`), and gives the node.
+    pub fn assign(&mut self, name: &'static str, variable: VariableId, input: ValueId, after: &[ValueId]) -> NodeId {
+        let after = after.iter().map(|&value| self.value(value).producer).collect();
+        self.push(Node {
+            kernel: Kernel { name, attr: 0 },
+            inputs: vec![input],
+            after,
+            outputs: Vec::new(),
+            in_place: InPlace::No,
+            scratch: Vec::new(),
+            writes: Some(variable),
+            flops: Size::ZERO,
+            layer: self.layer,
+            phase: self.phase,
+        })
+    }
+
+    /// A value by id.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.0 as usize]
+    }
+
+    /// A node by id.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// Shape of a value.
+    pub fn shape(&self, id: ValueId) -> &Shape {
+        &self.value(id).shape
+    }
+
+    /// Bytes of a value as a function of the batch.
+    pub fn size(&self, id: ValueId) -> Size {
+        let value = self.value(id);
+        value.shape.size(value.dtype)
+    }
+
+    fn new_value(&mut self, shape: Shape, dtype: DType, storage: Storage, differentiable: bool) -> ValueId {
+        let producer = NodeId(self.nodes.len() as u32);
+        self.values.push(Value { shape, dtype, producer, storage, differentiable });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+}

@@ -1,0 +1,106 @@
+//! Convolutions: names, arithmetic and scratch of their kernels, forward and backward.
+//!
+//! In: geometry. Out: [`ConvAttribute`], which the gradient rule reads. On a CPU the scratch is exact: TensorFlow's kernels
+//! take it by formula. On a GPU cuDNN picks an algorithm when it runs: its workspace is bounded, never exact.
+
+use super::math::times;
+use crate::bytes::Size;
+use crate::model::{DType, Shape, product};
+use crate::step::Processor;
+
+/// Kernels of one convolution.
+#[derive(Clone, Debug)]
+pub(super) struct ConvAttribute {
+    pub forward_name: &'static str,
+    pub input_name: &'static str,
+    pub filter_name: &'static str,
+    pub transposed: bool,
+    pub flops: Size,
+    pub forward_scratch: Vec<Size>,
+    pub input_scratch: Vec<Size>,
+    pub filter_scratch: Vec<Size>,
+}
+
+/// A convolution seen as one that makes `result` (for a transposed one, `result` is its input).
+pub(super) struct Geometry<'a> {
+    pub result: &'a Shape,
+    pub kernel: &'a [u64],
+    /// Channels of the image and of the result.
+    pub channels: (u64, u64),
+    pub groups: u64,
+    pub depthwise: bool,
+    pub transposed: bool,
+    pub dtype: DType,
+}
+
+/// Working set that TensorFlow's CPU kernels aim at, whatever the machine's cache (conv_grad_filter_ops.cc,
+/// conv_grad_input_ops.h: `30LL << 20`).
+const WORKING_SET_BYTES: u64 = 30 << 20;
+/// Smallest share of work that is worth a thread of its own (conv_grad_input_ops.h: `256LL << 10`).
+const THREAD_WORK_BYTES: u64 = 256 << 10;
+
+impl Geometry<'_> {
+    pub(super) fn attribute(&self, processor: Processor) -> ConvAttribute {
+        let spatial = self.kernel.len();
+        let (forward_name, input_name, filter_name) = if self.depthwise {
+            (
+                "DepthwiseConv2dNative",
+                "DepthwiseConv2dNativeBackpropInput",
+                "DepthwiseConv2dNativeBackpropFilter",
+            )
+        } else if spatial == 3 {
+            ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
+        } else {
+            ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
+        };
+        let taps = product(self.kernel);
+        let multiply_adds = if self.depthwise { taps } else { taps.saturating_mul(self.channels.0 / self.groups.max(1)) };
+        let results = self.result.elements();
+        let flops = times(Size::per_sample(results), multiply_adds.saturating_mul(2));
+        let scratch = match processor {
+            Processor::Cpu { threads } => self.cpu_scratch(threads),
+            Processor::Gpu => self.gpu_scratch(),
+        };
+        ConvAttribute {
+            forward_name,
+            input_name,
+            filter_name,
+            transposed: self.transposed,
+            flops,
+            forward_scratch: scratch.0,
+            input_scratch: scratch.1,
+            filter_scratch: scratch.2,
+        }
+    }
+
+    /// Scratch of forward, input gradient and filter gradient on a CPU.
+    fn cpu_scratch(&self, threads: u64) -> (Vec<Size>, Vec<Size>, Vec<Size>) {
+        if self.depthwise || self.kernel.len() == 3 {
+            return (vec![], vec![], vec![]);
+        }
+        let element = self.dtype.bytes();
+        let positions = self.result.elements() / self.channels.1.max(1);
+        let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
+        let columns = positions.saturating_mul(patch);
+        let work = columns
+            .saturating_add(positions.saturating_mul(self.channels.1))
+            .saturating_add(patch.saturating_mul(self.channels.1))
+            .max(1);
+        let shard = (WORKING_SET_BYTES / element).div_ceil(work);
+        let filter = Size::fixed(shard.saturating_mul(columns).saturating_mul(element));
+        // The input's gradient takes one image at a time if one is work enough for every thread.
+        let alone = work / threads.max(1) >= THREAD_WORK_BYTES / element;
+        let images = if alone { 1 } else { shard };
+        let input = Size::fixed(images.saturating_mul(columns).saturating_mul(element));
+        (vec![], vec![input], vec![filter])
+    }
+
+    /// A bound for cuDNN's workspace: the columns of an explicit GEMM for one image, in each direction.
+    fn gpu_scratch(&self) -> (Vec<Size>, Vec<Size>, Vec<Size>) {
+        let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
+        let positions = self.result.elements() / self.channels.1.max(1);
+        let bytes = positions.saturating_mul(patch).saturating_mul(self.dtype.bytes());
+        let one = vec![Size::fixed(bytes)];
+        if product(self.kernel) == 1 || self.depthwise { (vec![], vec![], vec![]) } else { (one.clone(), one.clone(), one) }
+    }
+}

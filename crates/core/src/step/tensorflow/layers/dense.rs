@@ -1,0 +1,157 @@
+//! Dense layers, einsums, embeddings, products of tensors.
+
+use super::super::Lowering;
+use super::super::math::{elements, times};
+use crate::bytes::Size;
+use crate::model::{DType, Op, Shape};
+use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
+
+impl Lowering<'_> {
+    /// `matmul`, through two dimensions (`Tensordot`) for inputs of higher rank, then the bias.
+    pub(super) fn dense(&mut self, op: &Op, x: ValueId) -> ValueId {
+        let kernel = self.weight(op.weights[0], op.compute);
+        let output = self.model.tensor(op.outputs[0]).shape.clone();
+        let input = self.shape(x);
+        let (inner, units) = (input.last(), output.last());
+        let rows = Shape { batched: input.batched, dims: vec![input.elements() / inner.max(1), inner] };
+        let flat = self.graph.reshape(x, rows.clone());
+        let product = self.mat_mul(
+            flat,
+            kernel,
+            Shape { batched: rows.batched, dims: vec![rows.dims[0], units] },
+            Size::fixed(inner),
+            0,
+        );
+        let product = self.graph.reshape(product, output);
+        match op.weights.get(1) {
+            Some(&bias) => self.bias(product, bias, op.compute),
+            None => product,
+        }
+    }
+
+    pub(super) fn bias(&mut self, x: ValueId, bias: crate::model::WeightId, compute: DType) -> ValueId {
+        let bias = self.weight(bias, compute);
+        let output = (self.shape(x), self.dtype(x));
+        self.call("BiasAdd", &[x, bias], output, InPlace::First)
+    }
+
+    /// Keras turns the usual equations into a batched product with a kernel that all samples share.
+    pub(super) fn einsum_dense(&mut self, op: &Op, equation: &str, x: ValueId) -> ValueId {
+        let kernel = self.weight(op.weights[0], op.compute);
+        let output = self.model.tensor(op.outputs[0]).shape.clone();
+        let shared = contracted_size(equation, self.graph.shape(kernel)).max(1);
+        let columns = self.graph.shape(kernel).elements() / shared;
+        let input = self.shape(x);
+        let positions = input.elements() / shared;
+        let matrix = self.graph.reshape(kernel, Shape::fixed(&[shared, columns]));
+        let rows = self.graph.reshape(x, Shape { batched: input.batched, dims: vec![1, positions, shared] });
+        let shape = Shape { batched: input.batched, dims: vec![1, positions, columns] };
+        let product = self.batch_mat_mul(rows, matrix, shape, shared, 0);
+        let product = self.graph.reshape(product, output);
+        match op.weights.get(1) {
+            Some(&bias) if self.model.weight(bias).dims.len() == 1 => self.bias(product, bias, op.compute),
+            Some(&bias) => {
+                let bias = self.weight(bias, op.compute);
+                self.add(product, bias)
+            }
+            None => product,
+        }
+    }
+
+    pub(in crate::step::tensorflow) fn batch_mat_mul(
+        &mut self,
+        a: ValueId,
+        b: ValueId,
+        shape: Shape,
+        inner: u64,
+        attr: u32,
+    ) -> ValueId {
+        let dtype = self.dtype(a);
+        let flops = times(elements(&shape), inner.saturating_mul(2));
+        self.graph.add(NewNode {
+            kernel: Kernel { name: "BatchMatMulV2", attr },
+            inputs: &[a, b],
+            output: (shape, dtype),
+            in_place: InPlace::No,
+            scratch: vec![],
+            flops,
+            after: &[],
+        })
+    }
+
+    /// `Einsum` of two tensors: the kernel transposes each operand, and the result, where the product needs it.
+    pub(in crate::step::tensorflow) fn einsum(&mut self, inputs: &[ValueId], shape: Shape, attr: u32) -> ValueId {
+        let dtype = self.dtype(inputs[0]);
+        let own = elements(&shape);
+        let widest = inputs.iter().map(|&input| self.graph.shape(input).last()).max().unwrap_or(1);
+        let result = shape.size(dtype);
+        let mut scratch: Vec<Size> = inputs.iter().map(|&input| self.graph.size(input)).collect();
+        scratch.push(result);
+        self.graph.add(NewNode {
+            kernel: Kernel { name: "Einsum", attr },
+            inputs,
+            output: (shape, dtype),
+            in_place: InPlace::No,
+            scratch,
+            flops: times(own, widest.saturating_mul(2)),
+            after: &[],
+        })
+    }
+
+    /// `matmul` or `einsum` of tensors.
+    pub(super) fn product(&mut self, op: &Op, inputs: &[ValueId]) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let attr = op.outputs[0].0 + 8;
+        if inputs.len() == 1 {
+            return self.copy("Transpose", inputs, shape, attr);
+        }
+        self.einsum(&inputs[..2], shape, attr)
+    }
+
+    /// Cosine similarity normalizes both sides first; then one batched product.
+    pub(super) fn dot(&mut self, op: &Op, normalize: bool, inputs: &[ValueId]) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let mut sides = inputs.to_vec();
+        if normalize {
+            for side in &mut sides {
+                *side = self.unit_norm(*side);
+            }
+        }
+        self.einsum(&sides[..2.min(sides.len())], shape, op.outputs[0].0 + 8)
+    }
+
+    /// Negative indices are mapped first, as NumPy has them: a comparison, a sum and a choice of the indices' size.
+    pub(super) fn embedding(&mut self, op: &Op, x: ValueId) -> ValueId {
+        let indices = self.cast(x, DType::Int32);
+        let zero = self.graph.constant(0.0, DType::Int32);
+        let negative = self.compare("Less", indices, zero);
+        let rows = self.graph.constant(1.0, DType::Int32);
+        let shifted = self.add(indices, rows);
+        let chosen = self.select(negative, shifted, indices);
+        let table = self.weight_unread(op.weights[0]);
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let dtype = self.dtype(table);
+        let kernel = Kernel { name: "GatherV2", attr: 0 };
+        let gathered = self.graph.add(NewNode {
+            kernel,
+            inputs: &[table, chosen],
+            output: (shape, dtype),
+            in_place: InPlace::No,
+            scratch: vec![],
+            flops: Size::ZERO,
+            after: &[],
+        });
+        self.cast(gathered, op.compute)
+    }
+}
+
+/// Size of the dimensions that the kernel shares with the input, by the equation's letters.
+fn contracted_size(equation: &str, kernel: &Shape) -> u64 {
+    let Some((operands, result)) = equation.split_once("->") else { return kernel.dims.first().copied().unwrap_or(1) };
+    let Some((input, letters)) = operands.split_once(',') else { return 1 };
+    letters
+        .chars()
+        .zip(&kernel.dims)
+        .filter(|(letter, _)| input.contains(*letter) && !result.contains(*letter))
+        .fold(1, |size, (_, &dim)| size.saturating_mul(dim))
+}

@@ -1,0 +1,138 @@
+//! Each kind of op as the TensorFlow kernels that Keras calls for it.
+//!
+//! In: one op of the model. Out: nodes, and the values of the op's outputs. One file for each family; the calls follow
+//! Keras 3.15's TensorFlow backend, checked against the graphs that TensorFlow really runs.
+
+mod activation;
+mod attention;
+mod dense;
+mod norm;
+mod random;
+mod recurrent;
+mod shaping;
+mod spatial;
+
+pub(super) use recurrent::LoopAttribute;
+
+use super::Lowering;
+use crate::model::{Op, OpKind, Reduction};
+use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
+
+impl Lowering<'_> {
+    /// Adds the kernels of one op.
+    pub(in crate::step::tensorflow) fn layer(&mut self, op: &Op) {
+        let inputs: Vec<ValueId> = op.inputs.iter().map(|&input| self.tensor(input)).collect();
+        let Some(&x) = inputs.first() else { return self.opaque(op, &inputs, 0, 0) };
+        let result = match &op.kind {
+            OpKind::Conv(conv) => self.convolution(op, conv, x),
+            OpKind::Dense => self.dense(op, x),
+            OpKind::EinsumDense { equation } => self.einsum_dense(op, equation, x),
+            OpKind::Einsum { .. } | OpKind::MatMul => self.product(op, &inputs),
+            OpKind::Embedding => self.embedding(op, x),
+            OpKind::Activation(activation) => self.activation(op, *activation, x),
+            OpKind::Norm(norm) => self.normalization(op, norm, x),
+            OpKind::Pool(pool) => self.pool(op, pool, x),
+            OpKind::GlobalPool { kind, .. } => self.global_pool(op, *kind, x),
+            OpKind::Merge(merge) => self.merge(op, *merge, &inputs),
+            OpKind::Concat { .. } => self.copy_op("ConcatV2", op, &inputs),
+            OpKind::Dot { normalize, .. } => self.dot(op, *normalize, &inputs),
+            OpKind::Reshape => self.graph.reshape(x, self.model.tensor(op.outputs[0]).shape.clone()),
+            OpKind::Permute { axes } if axes.iter().enumerate().all(|(i, &axis)| i == axis) => x,
+            OpKind::Permute { .. } => self.copy_op("Transpose", op, &inputs),
+            OpKind::Repeat => self.copy_op("Tile", op, &inputs),
+            OpKind::Pad => self.copy_op("Pad", op, &inputs),
+            OpKind::Slice => self.copy_op("Slice", op, &inputs),
+            OpKind::Split => return self.split(op, x),
+            OpKind::Resize { interpolation, integer_factor } => self.resize(op, *interpolation, *integer_factor, x),
+            OpKind::Dropout { rate, mask_elements } => self.dropout(x, *rate, *mask_elements),
+            OpKind::Noise { multiplicative, masked } => self.noise(x, *multiplicative, *masked),
+            OpKind::Rnn(rnn) => return self.recurrent(op, rnn, &inputs),
+            OpKind::Attention(attention) => return self.attention(op, attention, &inputs),
+            OpKind::Preprocess { live_copies } => return self.opaque(op, &inputs, 0, *live_copies),
+            OpKind::Elementwise { steps, saved } => return self.opaque(op, &inputs, *saved, steps.saturating_sub(*saved)),
+            OpKind::Reduce { kind } => self.reduction(op, *kind, x),
+            OpKind::Cast => {
+                let dtype = self.model.tensor(op.outputs[0]).dtype;
+                self.cast(x, dtype)
+            }
+            OpKind::ActivityRegularization => self.activity(x),
+            OpKind::Identity => x,
+            OpKind::Opaque { saved, live } => return self.opaque(op, &inputs, *saved, *live),
+        };
+        self.set_output(op, 0, result);
+    }
+
+    /// Names the value of one of the op's outputs, cast where the model says another type.
+    fn set_output(&mut self, op: &Op, index: usize, value: ValueId) {
+        if let Some(&output) = op.outputs.get(index) {
+            self.values[output.0 as usize] = Some(value);
+        }
+    }
+
+    /// A copying kernel whose result has the shape that the model gives.
+    fn copy_op(&mut self, name: &'static str, op: &Op, inputs: &[ValueId]) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        // The output tells equal kernels with other attributes apart.
+        let attr = op.outputs[0].0.wrapping_mul(2) + 2;
+        self.copy(name, inputs, shape, attr)
+    }
+
+    fn reduction(&mut self, op: &Op, kind: Reduction, x: ValueId) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        match kind {
+            Reduction::Sum => self.reduce("Sum", x, shape),
+            Reduction::Mean => self.reduce("Mean", x, shape),
+            Reduction::Max => self.reduce("Max", x, shape),
+            Reduction::Min => self.reduce("Min", x, shape),
+            Reduction::Variance => {
+                let mean = self.reduce("Mean", x, shape.clone());
+                let mean = self.graph.stop_gradient(mean);
+                let squares = self.binary("SquaredDifference", x, mean);
+                self.reduce("Mean", squares, shape)
+            }
+            Reduction::Index => {
+                let dtype = self.model.tensor(op.outputs[0]).dtype;
+                self.call("ArgMax", &[x], (shape, dtype), InPlace::No)
+            }
+        }
+    }
+
+    /// `activity_regularizer`: the squares of the output are summed into the loss.
+    fn activity(&mut self, x: ValueId) -> ValueId {
+        if self.training() {
+            let squares = self.unary("Square", x);
+            let total = self.reduce("Sum", squares, crate::model::Shape::fixed(&[]));
+            self.extra_losses.push(total);
+        }
+        x
+    }
+
+    /// A layer whose kernels are not known: `saved` results kept for backward, `live` more while it runs.
+    fn opaque(&mut self, op: &Op, inputs: &[ValueId], saved: u32, live: u32) {
+        for (index, &output) in op.outputs.iter().enumerate() {
+            let tensor = self.model.tensor(output);
+            let size = tensor.shape.size(tensor.dtype);
+            let trained = saved > 0 && self.training();
+            let mut value = None;
+            let mut previous: Vec<ValueId> = inputs.to_vec();
+            previous.extend(op.weights.iter().map(|&weight| self.weight(weight, op.compute)));
+            for part in 0..if trained { saved } else { 1 } {
+                let kernel = Kernel { name: if saved > 0 { "Opaque" } else { "Preprocess" }, attr: output.0 * 64 + part + 1 };
+                let made = self.graph.add(NewNode {
+                    kernel,
+                    inputs: &previous,
+                    output: (tensor.shape.clone(), tensor.dtype),
+                    in_place: InPlace::No,
+                    scratch: if part == 0 { vec![size; live as usize] } else { vec![] },
+                    flops: size,
+                    after: &[],
+                });
+                previous = vec![made];
+                value = Some(made);
+            }
+            if let Some(value) = value {
+                self.set_output(op, index, value);
+            }
+        }
+    }
+}

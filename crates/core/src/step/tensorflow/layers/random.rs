@@ -1,0 +1,67 @@
+//! Dropout and noise. Their random numbers depend on nothing but a seed, so the executor makes them at the start of the
+//! step and keeps the masks until they are used.
+
+use super::super::Lowering;
+use crate::model::{DType, Shape};
+use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
+use crate::bytes::Size;
+
+impl Lowering<'_> {
+    fn random(&mut self, name: &'static str, shape: Shape, dtype: DType) -> ValueId {
+        let kernel = Kernel { name, attr: self.graph.nodes.len() as u32 };
+        let seed = self.graph.constant(self.graph.nodes.len() as f64, DType::Int32);
+        let flops = super::super::math::times(super::super::math::elements(&shape), 10);
+        self.graph.add(NewNode {
+            kernel,
+            inputs: &[seed],
+            output: (shape, dtype),
+            in_place: InPlace::No,
+            scratch: Vec::<Size>::new(),
+            flops,
+            after: &[],
+        })
+    }
+
+    /// `where(uniform ≥ rate, x / (1 − rate), 0)` with a Boolean mask.
+    pub(super) fn dropout(&mut self, x: ValueId, rate: f64, mask_elements: Option<u64>) -> ValueId {
+        if rate <= 0.0 || !self.training() {
+            return x;
+        }
+        let shape = self.shape(x);
+        let mask_shape = match mask_elements {
+            Some(count) => {
+                let mut dims = vec![1; shape.rank()];
+                if let Some(last) = dims.last_mut() {
+                    *last = count;
+                }
+                Shape { batched: shape.batched, dims }
+            }
+            None => shape,
+        };
+        // bfloat16 numbers are drawn as float32 and rounded (stateless_random_ops.py).
+        let uniform = self.random("StatelessRandomUniformV2", mask_shape, DType::Float32);
+        let bound = self.constant(rate, uniform);
+        let mask = self.compare("GreaterEqual", uniform, bound);
+        let scaled = self.scale(x, 1.0 / (1.0 - rate.min(0.999)));
+        let zero = self.zeros_like(scaled);
+        self.select(mask, scaled, zero)
+    }
+
+    pub(super) fn noise(&mut self, x: ValueId, multiplicative: bool, masked: bool) -> ValueId {
+        if !self.training() {
+            return x;
+        }
+        let (shape, dtype) = (self.shape(x), self.dtype(x));
+        if masked {
+            let uniform = self.random("StatelessRandomUniformV2", shape, dtype);
+            let bound = self.constant(0.5, uniform);
+            let mask = self.compare("GreaterEqual", uniform, bound);
+            let floor = self.constant(-1.758, x);
+            let chosen = self.select(mask, x, floor);
+            let scaled = self.scale(chosen, 1.1);
+            return self.shift(scaled, 0.1);
+        }
+        let normal = self.random("StatelessRandomNormalV2", shape, dtype);
+        if multiplicative { self.mul(x, normal) } else { self.add(x, normal) }
+    }
+}

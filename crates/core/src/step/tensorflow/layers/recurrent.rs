@@ -1,0 +1,138 @@
+//! Recurrent layers: a loop over time steps whose results per step are kept in lists for the backward loop.
+//!
+//! The loop is one node: what it keeps is given per step and cell, counted in real runs' logs. The order within the loop is
+//! not simulated; its scratch is that of one step.
+
+use super::super::{Attribute, Lowering};
+use crate::bytes::Size;
+use crate::model::{DType, Op, Rnn, RnnCell, Shape};
+use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
+
+/// What the gradient of a loop needs to know.
+#[derive(Clone, Debug)]
+pub(in crate::step::tensorflow) struct LoopAttribute {
+    /// Products of one time step: inputs and states times their kernels.
+    pub step_scratch: Vec<Size>,
+    pub flops: Size,
+    /// The loop's gradient stacks and transposes the gradients of its inputs.
+    pub listed: bool,
+}
+
+/// Results of the state's size that one step of a cell keeps for backward. LSTM: four gates, the cell state, its tanh, the
+/// output. GRU: two gates, the candidate, its recurrent part before and after the gate, the output, and the three slices of
+/// the input's product. Simple: the output.
+fn kept_per_step(cell: &RnnCell) -> u64 {
+    match cell {
+        RnnCell::Simple => 1,
+        RnnCell::Gru { .. } => 9,
+        RnnCell::Lstm | RnnCell::ConvLstm(_) | RnnCell::Other => 7,
+    }
+}
+
+fn gates(cell: &RnnCell) -> u64 {
+    match cell {
+        RnnCell::Simple => 1,
+        RnnCell::Gru { .. } => 3,
+        RnnCell::Lstm | RnnCell::ConvLstm(_) | RnnCell::Other => 4,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn recurrent(&mut self, op: &Op, rnn: &Rnn, inputs: &[ValueId]) {
+        let x = inputs[0];
+        let sequence = self.shape(x);
+        let dtype = op.compute;
+        let batched = sequence.batched;
+        let fused = rnn.fusable && matches!(self.job.processor, crate::step::Processor::Gpu);
+        let list = if fused {
+            x
+        } else {
+            let turned = self.copy("Transpose", &[x], sequence.clone(), 2);
+            self.copy("TensorListFromTensor", &[turned], sequence.clone(), op.outputs[0].0 + 1)
+        };
+        let gates = gates(&rnn.cell);
+        let step = |units: u64| {
+            let shape = Shape { batched, dims: vec![1, units] };
+            shape.size(dtype)
+        };
+        let product = step(rnn.units.saturating_mul(gates));
+        let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
+        let parameters: u64 = weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
+        let flops = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps));
+        let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
+            step_scratch: vec![product, product],
+            flops,
+            listed: !fused,
+        }));
+        let mut operands = vec![list];
+        operands.extend(weights);
+        operands.extend_from_slice(&inputs[1..]);
+        let kept = kept_per_step(&rnn.cell) + if rnn.masked { 2 } else { 0 };
+        let units = rnn.units.saturating_mul(if self.training() { kept } else { 1 });
+        let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
+        let saved = self.graph.add(NewNode {
+            kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
+            inputs: &operands,
+            output: (Shape { batched, dims: vec![1, steps, units] }, dtype),
+            in_place: InPlace::No,
+            scratch: vec![product, product],
+            flops,
+            after: &[],
+        });
+        for (index, &output) in op.outputs.iter().enumerate() {
+            let shape = self.model.tensor(output).shape.clone();
+            // Outputs are stacked from the list (and, as a sequence, turned back to batch-major).
+            let stacked = self.copy("TensorListStack", &[saved], shape.clone(), attr * 8 + index as u32);
+            let value = if index == 0 && rnn.return_sequences && !fused {
+                self.copy("Transpose", &[stacked], shape, attr * 8 + 1)
+            } else {
+                stacked
+            };
+            self.set_output(op, index, value);
+        }
+    }
+
+    /// The backward loop: gradients of the input sequence (a list), of the weights, of the initial states.
+    pub(in crate::step::tensorflow) fn loop_gradient(
+        &mut self,
+        kernel: Kernel,
+        inputs: &[ValueId],
+        saved: ValueId,
+        g: ValueId,
+    ) -> Vec<ValueId> {
+        let Attribute::Loop(attribute) = self.attribute(kernel) else { return Vec::new() };
+        let mut operands = vec![g, saved];
+        operands.extend_from_slice(inputs);
+        let mut scratch = attribute.step_scratch.clone();
+        // Each step makes the weights' gradients before it adds them to the running totals.
+        scratch.extend(inputs[1..].iter().map(|&input| self.graph.size(input)));
+        let name = if attribute.listed { "WhileGrad" } else { "CudnnRNNBackpropV3" };
+        let first = self.graph.add(NewNode {
+            kernel: Kernel { name, attr: kernel.attr },
+            inputs: &operands,
+            output: (self.shape(inputs[0]), self.dtype(inputs[0])),
+            in_place: InPlace::No,
+            scratch,
+            flops: Size {
+                fixed: attribute.flops.fixed.saturating_mul(2),
+                per_sample: attribute.flops.per_sample.saturating_mul(2),
+                max_samples: u64::MAX,
+            },
+            after: &[],
+        });
+        let mut gradients = vec![first];
+        for &input in &inputs[1..] {
+            let (shape, dtype) = (self.shape(input), self.dtype(input));
+            let output: ValueId = self.graph.add_output(first, shape, dtype);
+            gradients.push(output);
+        }
+        gradients
+    }
+
+    /// Gradient of the stacked outputs with respect to what the loop kept: read where it is used, nothing of full size.
+    pub(in crate::step::tensorflow) fn stack_gradient(&mut self, g: ValueId) -> ValueId {
+        let shape = self.shape(g);
+        let dtype: DType = self.dtype(g);
+        self.call("TensorListElement", &[g], (shape, dtype), InPlace::Any)
+    }
+}

@@ -1,0 +1,171 @@
+//! Losses, as `keras.losses` computes them on TensorFlow, and their first gradient.
+//!
+//! In: the model's outputs. Out: pairs of a value and the gradient of the total loss with respect to it. The labels are fed
+//! with the batch. Metrics other than the loss hold a few bytes each and are not counted.
+
+use super::Lowering;
+use crate::model::{DType, Shape};
+use crate::step::graph::{InPlace, ValueId};
+
+impl Lowering<'_> {
+    /// The loss of each output and of regularizers.
+    pub(super) fn losses(&mut self) -> Vec<(ValueId, ValueId)> {
+        let outputs = self.outputs();
+        let mut seeds = Vec::new();
+        for (index, output) in outputs.into_iter().enumerate() {
+            let named = self.job.losses.get(index).or(self.job.losses.last()).cloned();
+            let name = named.unwrap_or_else(|| default_loss(self.graph.shape(output), self.produced_by(output)).to_owned());
+            seeds.push(self.loss(&name, output));
+        }
+        for (id, weight) in self.model.weights.iter().enumerate() {
+            if weight.regularized && weight.trainable {
+                let value = self.graph.read(self.variables[id], true);
+                let squares = self.unary("Square", value);
+                let total = self.reduce("Sum", squares, Shape::fixed(&[]));
+                self.extra_losses.push(total);
+            }
+        }
+        for term in std::mem::take(&mut self.extra_losses) {
+            let one = self.constant(1.0, term);
+            seeds.push((term, one));
+        }
+        seeds
+    }
+
+    fn produced_by(&self, value: ValueId) -> &'static str {
+        self.graph.node(self.graph.value(value).producer).kernel.name
+    }
+
+    /// The input of the last activation, if it is the one that the loss can take apart.
+    fn logits(&self, output: ValueId, activation: &str) -> Option<ValueId> {
+        let node = self.graph.node(self.graph.value(output).producer);
+        (node.kernel.name == activation).then(|| node.inputs[0])
+    }
+
+    fn loss(&mut self, name: &str, output: ValueId) -> (ValueId, ValueId) {
+        let name = name.to_ascii_lowercase().replace('_', "");
+        let shape = self.shape(output);
+        match name.as_str() {
+            "sparsecategoricalcrossentropy" => {
+                let logits = self.logits(output, "Softmax");
+                let labels = Shape { batched: shape.batched, dims: shape.dims[..shape.rank().saturating_sub(1)].to_vec() };
+                let fed = self.graph.feed(labels.clone(), DType::Int64);
+                let as_float = self.cast(fed, DType::Float32);
+                let labels = self.cast(as_float, DType::Int64);
+                self.cross_entropy("SparseSoftmaxCrossEntropyWithLogits", output, logits, labels)
+            }
+            "categoricalcrossentropy" | "categoricalfocalcrossentropy" => {
+                let logits = self.logits(output, "Softmax");
+                let labels = self.graph.feed(shape, DType::Float32);
+                self.cross_entropy("SoftmaxCrossEntropyWithLogits", output, logits, labels)
+            }
+            "binarycrossentropy" | "bce" | "binaryfocalcrossentropy" => self.binary_cross_entropy(output),
+            _ => self.regression(&name, output),
+        }
+    }
+
+    /// Softmax and cross-entropy in one kernel, whose second result is already the gradient.
+    fn cross_entropy(
+        &mut self,
+        kernel: &'static str,
+        output: ValueId,
+        logits: Option<ValueId>,
+        labels: ValueId,
+    ) -> (ValueId, ValueId) {
+        let target = match logits {
+            Some(logits) => logits,
+            None => {
+                // Probabilities are clipped and their logarithm taken.
+                let floor = self.constant(1e-7, output);
+                let clipped = self.binary("Maximum", floor, output);
+                self.unary("Log", clipped)
+            }
+        };
+        let wide = self.cast(target, DType::Float32);
+        let shape = self.shape(wide);
+        let classes = shape.last().max(1);
+        let rows = Shape { batched: shape.batched, dims: vec![shape.elements() / classes] };
+        let matrix = Shape { batched: shape.batched, dims: vec![shape.elements() / classes, classes] };
+        let flat = self.graph.reshape(wide, matrix.clone());
+        let detached = self.graph.stop_gradient(flat);
+        let losses = self.call(kernel, &[detached, labels], (rows, DType::Float32), InPlace::No);
+        let backprop = self.graph.add_output(losses, matrix, DType::Float32);
+        self.total(losses);
+        self.graph.phase = crate::trace::Phase::Backward;
+        let gradient = self.scale(backprop, 1.0 / 3.0);
+        (flat, gradient)
+    }
+
+    /// `max(x, 0) − x·z + log(1 + exp(−|x|))` on logits.
+    fn binary_cross_entropy(&mut self, output: ValueId) -> (ValueId, ValueId) {
+        let shape = self.shape(output);
+        let labels = self.graph.feed(shape, DType::Float32);
+        let logits = self.logits(output, "Sigmoid").unwrap_or(output);
+        let x = self.cast(logits, DType::Float32);
+        let zero = self.zeros_like(x);
+        let positive = self.compare("GreaterEqual", x, zero);
+        let clipped = self.select(positive, x, zero);
+        let negative = self.unary("Neg", x);
+        let folded = self.select(positive, negative, x);
+        let product = self.mul_ordered(x, labels);
+        let first = self.sub(clipped, product);
+        let exponential = self.unary("Exp", folded);
+        let softened = self.unary("Log1p", exponential);
+        let losses = self.add(softened, first);
+        self.mean_total(losses)
+    }
+
+    /// Mean squared error, and the other elementwise losses by their count of steps.
+    fn regression(&mut self, name: &str, output: ValueId) -> (ValueId, ValueId) {
+        let shape = self.shape(output);
+        let labels = self.graph.feed(shape, DType::Float32);
+        let wide = self.cast(output, DType::Float32);
+        let difference = self.sub(wide, labels);
+        let losses = match name {
+            "meanabsoluteerror" | "mae" => self.unary("Abs", difference),
+            "huber" | "logcosh" => {
+                let size = self.unary("Abs", difference);
+                let bound = self.constant(1.0, size);
+                let small = self.compare("LessEqual", size, bound);
+                let squares = self.unary("Square", difference);
+                self.select(small, squares, size)
+            }
+            _ => self.unary("Square", difference),
+        };
+        self.mean_total(losses)
+    }
+
+    /// Mean over the last axis, then over everything: the gradient comes back as a constant repeated to full size, which
+    /// depends on nothing and is therefore made at the start of the step.
+    fn mean_total(&mut self, losses: ValueId) -> (ValueId, ValueId) {
+        let mut rows = self.shape(losses);
+        if rows.rank() > 1 {
+            rows.dims.pop();
+        }
+        let full = self.shape(losses);
+        let detached = self.graph.stop_gradient(losses);
+        let mean = self.reduce("Mean", detached, rows);
+        self.total(mean);
+        self.graph.phase = crate::trace::Phase::Backward;
+        let seed = self.constant(1.0 / 7.0, losses);
+        let gradient = self.call("Tile", &[seed], (full, DType::Float32), InPlace::No);
+        (losses, gradient)
+    }
+
+    fn total(&mut self, losses: ValueId) {
+        let total = self.reduce("Sum", losses, Shape::fixed(&[]));
+        // A root of its own keeps the loss alive when nothing else reads it.
+        self.call("Loss", &[total], (Shape::fixed(&[]), DType::Float32), InPlace::Any);
+        self.graph.phase = crate::trace::Phase::Forward;
+    }
+}
+
+/// What users train such an output with when nothing says otherwise.
+fn default_loss(shape: &Shape, made_by: &str) -> &'static str {
+    match made_by {
+        "Softmax" => "sparse_categorical_crossentropy",
+        "Sigmoid" => "binary_crossentropy",
+        _ if shape.last() > 1 && shape.rank() == 2 && made_by == "LogSoftmax" => "sparse_categorical_crossentropy",
+        _ => "mean_squared_error",
+    }
+}

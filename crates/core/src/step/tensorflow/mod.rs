@@ -1,0 +1,153 @@
+//! How TensorFlow 2.21 executes a Keras 3.15 training step in graph mode, `jit_compile=False`.
+//!
+//! In: a model and a job. Out: a [`Graph`] of TensorFlow's kernels: forward (`layers/`), loss, gradients by TensorFlow's own
+//! rules, optimizer, then the graph optimizer's rewrites that move memory. Not counted: tensors of a few bytes (shapes, step
+//! counters, metric totals), which together stay below a megabyte.
+
+mod convolution;
+mod gradient;
+mod layers;
+mod loss;
+mod math;
+mod optimizers;
+mod rewrite;
+
+use std::collections::HashMap;
+
+use super::graph::{Graph, Kernel, ValueId, Variable, VariableId};
+use super::{Job, Mode};
+use crate::model::{DType, Model, Note, Shape, TensorId, WeightId};
+use crate::trace::{Phase, Role};
+
+pub use optimizers::is_known as is_known_optimizer;
+
+/// What a kernel's attribute index stands for.
+#[derive(Clone, Debug)]
+enum Attribute {
+    Conv(convolution::ConvAttribute),
+    Loop(layers::LoopAttribute),
+}
+
+struct Lowering<'m> {
+    graph: Graph,
+    model: &'m Model,
+    job: &'m Job,
+    attributes: Vec<Attribute>,
+    full_constants: HashMap<(Shape, DType), ValueId>,
+    /// The value of each of the model's tensors, once it is made.
+    values: Vec<Option<ValueId>>,
+    variables: Vec<VariableId>,
+    /// Terms that layers add to the loss: activity regularizers.
+    extra_losses: Vec<ValueId>,
+    notes: Vec<Note>,
+}
+
+/// Lowers a model and a job to TensorFlow's kernels, with notes on what could only be bounded.
+pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
+    let mut lowering = Lowering {
+        graph: Graph::default(),
+        model,
+        job,
+        attributes: Vec::new(),
+        full_constants: HashMap::new(),
+        values: vec![None; model.tensors.len()],
+        variables: Vec::new(),
+        extra_losses: Vec::new(),
+        notes: Vec::new(),
+    };
+    lowering.declare_weights();
+    for &input in &model.inputs {
+        let tensor = model.tensor(input);
+        let value = lowering.graph.feed(tensor.shape.clone(), tensor.dtype);
+        lowering.values[input.0 as usize] = Some(value);
+    }
+    for index in 0..model.ops.len() {
+        lowering.graph.layer = Some(model.ops[index].layer.0);
+        lowering.layer(&model.ops[index]);
+    }
+    lowering.graph.layer = None;
+    if job.mode == Mode::Training {
+        let seeds = lowering.losses();
+        let gradients = lowering.backward(&seeds);
+        lowering.optimize(gradients);
+    }
+    rewrite::push_constants_down(&mut lowering.graph);
+    let outputs = lowering.outputs();
+    rewrite::prune(&mut lowering.graph, job.mode, &outputs);
+    (lowering.graph, lowering.notes)
+}
+
+impl<'m> Lowering<'m> {
+    fn declare_weights(&mut self) {
+        for weight in &self.model.weights {
+            let variable = self.graph.variable(Variable {
+                layer: Some(weight.layer.0),
+                role: Role::Parameter,
+                shape: Shape::fixed(&weight.dims),
+                dtype: weight.dtype,
+                // Biases, scales and statistics start as constants; kernels and tables as random numbers.
+                random: weight.trainable && weight.dims.len() > 1,
+            });
+            self.variables.push(variable);
+        }
+    }
+
+    fn outputs(&self) -> Vec<ValueId> {
+        self.model.outputs.iter().filter_map(|output| self.values[output.0 as usize]).collect()
+    }
+
+    /// The value of a model tensor. Tensors that no op makes (a malformed model) are taken as further inputs.
+    fn tensor(&mut self, id: TensorId) -> ValueId {
+        if let Some(value) = self.values[id.0 as usize] {
+            return value;
+        }
+        let tensor = self.model.tensor(id);
+        let value = self.graph.feed(tensor.shape.clone(), tensor.dtype);
+        self.values[id.0 as usize] = Some(value);
+        value
+    }
+
+    /// A weight as a layer computes with it: read, and cast if the policy computes in another type.
+    fn weight(&mut self, id: WeightId, compute: DType) -> ValueId {
+        let weight = self.model.weight(id);
+        let trains = weight.trainable && self.job.mode == Mode::Training;
+        let value = self.graph.read(self.variables[id.0 as usize], trains);
+        if weight.dtype.is_float() && compute.is_float() { self.cast(value, compute) } else { value }
+    }
+
+    /// A weight in its own type, for look-ups that cast after they have gathered.
+    fn weight_unread(&mut self, id: WeightId) -> ValueId {
+        let dtype = self.model.weight(id).dtype;
+        self.weight(id, dtype)
+    }
+
+    fn new_attribute(&mut self, attribute: Attribute) -> u32 {
+        self.attributes.push(attribute);
+        self.attributes.len() as u32
+    }
+
+    fn attribute(&self, kernel: Kernel) -> Attribute {
+        self.attributes[kernel.attr as usize - 1].clone()
+    }
+
+    fn training(&self) -> bool {
+        self.job.mode == Mode::Training
+    }
+
+    fn note(&mut self, code: &'static str, text: String) {
+        let layer = self.graph.layer.map(|layer| self.model.layers[layer as usize].path.clone());
+        if !self.notes.iter().any(|note| note.code == code && note.layer == layer) {
+            self.notes.push(Note { code, layer, text });
+        }
+    }
+
+    fn is_convolution(&self, kernel: Kernel) -> bool {
+        kernel.attr > 0
+            && matches!(kernel.name, n if n.starts_with("Conv") && n != "ConcatV2" || n.starts_with("Depthwise"))
+    }
+
+    fn optimize(&mut self, gradients: gradient::Gradients) {
+        self.graph.phase = Phase::Optimizer;
+        optimizers::apply(self, gradients);
+    }
+}

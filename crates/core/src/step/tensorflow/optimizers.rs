@@ -1,0 +1,450 @@
+//! Keras 3's optimizers: slots, and the temporaries of an update.
+//!
+//! In: gradients. Out: nodes that write weights and slots. Each function follows `update_step` of the optimizer of that name
+//! (keras/src/optimizers, 3.15); scalars are not counted. A new optimizer is one function and one line in [`registry`].
+
+use super::Lowering;
+use super::gradient::{Gradient, Gradients};
+use crate::model::Shape;
+use crate::step::graph::{NodeId, ValueId, Variable, VariableId};
+use crate::trace::Role;
+
+type Update = fn(&mut Lowering<'_>, ValueId, VariableId);
+
+/// The optimizers by Keras's lower-case name.
+fn registry(name: &str) -> Option<Update> {
+    Some(match name {
+        "sgd" => sgd,
+        "rmsprop" => rmsprop,
+        "adagrad" => adagrad,
+        "adadelta" => adadelta,
+        "adam" | "adamw" => adam,
+        "adamax" => adamax,
+        "nadam" => nadam,
+        "ftrl" => ftrl,
+        "lion" => lion,
+        "adafactor" => adafactor,
+        "lamb" => lamb,
+        "muon" => muon,
+        "schedulefreeadamw" | "schedule_free_adamw" => adam,
+        _ => return None,
+    })
+}
+
+/// Whether an optimizer of this name is modelled.
+pub fn is_known(name: &str) -> bool {
+    registry(&name.to_ascii_lowercase()).is_some()
+}
+
+pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
+    let config = lowering.job.optimizer.clone();
+    let update = registry(&config.name).unwrap_or_else(|| {
+        lowering.note("unknown_optimizer", format!("Optimizer '{}' is not known: counted as Adam.", config.name));
+        adam
+    });
+    let mut dense = Vec::new();
+    for (variable, gradient) in gradients {
+        lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
+        dense.push((variable, densify(lowering, variable, gradient, &config.name)));
+    }
+    if config.loss_scaling {
+        unscale(lowering, &mut dense);
+    }
+    if config.clip_global {
+        clip_by_global_norm(lowering, &mut dense);
+    }
+    for (variable, mut gradient) in dense {
+        lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
+        let dtype = lowering.graph.variables[variable.0 as usize].dtype;
+        gradient = lowering.cast(gradient, dtype);
+        if config.clip_each {
+            gradient = clip(lowering, gradient);
+        }
+        if config.accumulate_steps > 1 {
+            gradient = accumulate(lowering, variable, gradient);
+        }
+        if config.weight_decay || config.name == "adamw" {
+            weight_decay(lowering, variable);
+        }
+        update(lowering, gradient, variable);
+        if config.ema {
+            moving_average(lowering, variable);
+        }
+    }
+    lowering.graph.layer = None;
+}
+
+/// An embedding's gradient is made dense by most updates: the rows are summed into a table of the weight's size. SGD
+/// without momentum updates the rows alone.
+fn densify(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Gradient, _name: &str) -> ValueId {
+    match gradient {
+        Gradient::Dense(value) => value,
+        Gradient::Rows { values, indices } => {
+            let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
+            lowering.copy("UnsortedSegmentSum", &[values, indices], shape, 0)
+        }
+    }
+}
+
+fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, ValueId)]) {
+    for (_, gradient) in gradients.iter_mut() {
+        *gradient = lowering.scale(*gradient, 1.0 / 32768.0);
+    }
+    // The finite check reads every gradient before any update may start.
+    let flags: Vec<ValueId> = gradients
+        .iter()
+        .map(|&(_, gradient)| lowering.reduce("IsFiniteAll", gradient, Shape::fixed(&[])))
+        .collect();
+    let all = lowering.sum_of(flags);
+    for (_, gradient) in gradients.iter_mut() {
+        *gradient = lowering.mul_ordered(*gradient, all);
+    }
+}
+
+fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, ValueId)]) {
+    let norms: Vec<ValueId> = gradients
+        .iter()
+        .map(|&(_, gradient)| {
+            let squares = lowering.unary("Square", gradient);
+            lowering.reduce("Sum", squares, Shape::fixed(&[]))
+        })
+        .collect();
+    let norm = lowering.sum_of(norms);
+    for (_, gradient) in gradients.iter_mut() {
+        *gradient = lowering.mul_ordered(*gradient, norm);
+    }
+}
+
+fn clip(lowering: &mut Lowering<'_>, gradient: ValueId) -> ValueId {
+    let squares = lowering.unary("Square", gradient);
+    let norm = lowering.reduce("Sum", squares, Shape::fixed(&[]));
+    lowering.mul_ordered(gradient, norm)
+}
+
+fn accumulate(lowering: &mut Lowering<'_>, variable: VariableId, gradient: ValueId) -> ValueId {
+    let slot = slot(lowering, variable, Role::Gradient);
+    let old = lowering.graph.read(slot, false);
+    let sum = lowering.add(gradient, old);
+    let mean = lowering.scale(sum, 0.5);
+    lowering.graph.assign("AssignVariableOp", slot, mean, &[]);
+    mean
+}
+
+/// `w ← w − w · decay · rate`: it needs no gradient, so the old weights live on beside the new until backward has read them.
+fn weight_decay(lowering: &mut Lowering<'_>, variable: VariableId) {
+    let weight = lowering.graph.read(variable, true);
+    let decay = lowering.scale(weight, 0.004);
+    let decayed = lowering.sub(weight, decay);
+    lowering.graph.assign("AssignVariableOp", variable, decayed, &[]);
+}
+
+fn moving_average(lowering: &mut Lowering<'_>, variable: VariableId) {
+    let average = slot(lowering, variable, Role::OptimizerState);
+    let old = lowering.graph.read(average, false);
+    let kept = lowering.scale(old, 0.99);
+    let weight = lowering.graph.read_after(variable, last_write(lowering, variable));
+    let fresh = lowering.scale(weight, 0.01);
+    let sum = lowering.add(kept, fresh);
+    lowering.graph.assign("AssignVariableOp", average, sum, &[]);
+}
+
+fn last_write(lowering: &Lowering<'_>, variable: VariableId) -> Option<NodeId> {
+    let index = lowering.graph.nodes.iter().rposition(|node| node.writes == Some(variable))?;
+    Some(NodeId(index as u32))
+}
+
+/// A slot of the weight's shape.
+fn slot(lowering: &mut Lowering<'_>, variable: VariableId, role: Role) -> VariableId {
+    let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
+    shaped_slot(lowering, variable, shape, role)
+}
+
+fn shaped_slot(lowering: &mut Lowering<'_>, variable: VariableId, shape: Shape, role: Role) -> VariableId {
+    let Variable { layer, dtype, .. } = lowering.graph.variables[variable.0 as usize];
+    lowering.graph.variable(Variable { layer, role, shape, dtype, random: false })
+}
+
+fn state(lowering: &mut Lowering<'_>, variable: VariableId) -> VariableId {
+    slot(lowering, variable, Role::OptimizerState)
+}
+
+/// `slot ← slot + rate · (value − slot)`, then the slot's new value.
+fn move_towards(lowering: &mut Lowering<'_>, slot: VariableId, value: ValueId, rate: f64) -> ValueId {
+    let old = lowering.graph.read(slot, false);
+    let difference = lowering.sub(value, old);
+    let change = lowering.scale(difference, rate);
+    let write = lowering.graph.assign("AssignAddVariableOp", slot, change, &[]);
+    lowering.graph.read_after(slot, Some(write))
+}
+
+/// `slot ← keep · slot + (1 − keep) · value`, then the slot's new value.
+fn decay_towards(lowering: &mut Lowering<'_>, slot: VariableId, value: ValueId, keep: f64) -> ValueId {
+    let old = lowering.graph.read(slot, false);
+    let kept = lowering.scale(old, keep);
+    let fresh = lowering.scale(value, 1.0 - keep);
+    let sum = lowering.add(kept, fresh);
+    let write = lowering.graph.assign("AssignVariableOp", slot, sum, &[]);
+    lowering.graph.read_after(slot, Some(write))
+}
+
+fn subtract(lowering: &mut Lowering<'_>, variable: VariableId, change: ValueId) {
+    lowering.graph.assign("AssignSubVariableOp", variable, change, &[]);
+}
+
+fn sgd(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let change = lowering.scale(gradient, 0.01);
+    if !lowering.job.optimizer.momentum {
+        return subtract(lowering, variable, change);
+    }
+    let momentum = state(lowering, variable);
+    let old = lowering.graph.read(momentum, false);
+    let kept = lowering.scale(old, 0.9);
+    let updated = lowering.sub(kept, change);
+    let write = lowering.graph.assign("AssignVariableOp", momentum, updated, &[]);
+    let mut step = lowering.graph.read_after(momentum, Some(write));
+    if lowering.job.optimizer.nesterov {
+        let kept = lowering.scale(step, 0.9);
+        step = lowering.sub(kept, change);
+    }
+    lowering.graph.assign("AssignAddVariableOp", variable, step, &[]);
+}
+
+fn rmsprop(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let squares = lowering.unary("Square", gradient);
+    let velocity = state(lowering, variable);
+    let mut denominator = decay_towards(lowering, velocity, squares, 0.9);
+    if lowering.job.optimizer.centered {
+        let average = state(lowering, variable);
+        let mean = decay_towards(lowering, average, gradient, 0.9);
+        let square = lowering.unary("Square", mean);
+        denominator = lowering.sub(denominator, square);
+    }
+    let shifted = lowering.shift(denominator, 1e-7);
+    let root = lowering.unary("Sqrt", shifted);
+    let scaled = lowering.scale(gradient, 0.001);
+    let increment = lowering.binary("RealDiv", scaled, root);
+    if lowering.job.optimizer.momentum {
+        let momentum = state(lowering, variable);
+        let old = lowering.graph.read(momentum, false);
+        let kept = lowering.scale(old, 0.9);
+        let sum = lowering.add(kept, increment);
+        let write = lowering.graph.assign("AssignVariableOp", momentum, sum, &[]);
+        let step = lowering.graph.read_after(momentum, Some(write));
+        return subtract(lowering, variable, step);
+    }
+    subtract(lowering, variable, increment);
+}
+
+fn adagrad(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let accumulator = state(lowering, variable);
+    let squares = lowering.unary("Square", gradient);
+    let write = lowering.graph.assign("AssignAddVariableOp", accumulator, squares, &[]);
+    let total = lowering.graph.read_after(accumulator, Some(write));
+    let shifted = lowering.shift(total, 1e-7);
+    let root = lowering.unary("Sqrt", shifted);
+    let scaled = lowering.scale(gradient, 0.001);
+    let change = lowering.binary("RealDiv", scaled, root);
+    subtract(lowering, variable, change);
+}
+
+fn adadelta(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (seen, moved) = (state(lowering, variable), state(lowering, variable));
+    let squares = lowering.unary("Square", gradient);
+    let accumulated = decay_towards(lowering, seen, squares, 0.95);
+    let old = lowering.graph.read(moved, false);
+    let shifted = lowering.shift(old, 1e-7);
+    let root = lowering.unary("Sqrt", shifted);
+    let product = lowering.mul_ordered(root, gradient);
+    let shifted = lowering.shift(accumulated, 1e-7);
+    let below = lowering.unary("Sqrt", shifted);
+    let quotient = lowering.binary("RealDiv", product, below);
+    let delta = lowering.unary("Neg", quotient);
+    let squares = lowering.unary("Square", delta);
+    decay_towards(lowering, moved, squares, 0.95);
+    let change = lowering.scale(delta, 0.001);
+    lowering.graph.assign("AssignAddVariableOp", variable, change, &[]);
+}
+
+fn adam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
+    let first = move_towards(lowering, momentum, gradient, 0.1);
+    let squares = lowering.unary("Square", gradient);
+    let mut second = move_towards(lowering, velocity, squares, 0.001);
+    if lowering.job.optimizer.amsgrad {
+        let largest = state(lowering, variable);
+        let old = lowering.graph.read(largest, false);
+        let maximum = lowering.binary("Maximum", old, second);
+        let write = lowering.graph.assign("AssignVariableOp", largest, maximum, &[]);
+        second = lowering.graph.read_after(largest, Some(write));
+    }
+    let scaled = lowering.scale(first, 0.001);
+    let root = lowering.unary("Sqrt", second);
+    let shifted = lowering.shift(root, 1e-7);
+    let change = lowering.binary("RealDiv", scaled, shifted);
+    subtract(lowering, variable, change);
+}
+
+fn adamax(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (momentum, norm) = (state(lowering, variable), state(lowering, variable));
+    let first = move_towards(lowering, momentum, gradient, 0.1);
+    let old = lowering.graph.read(norm, false);
+    let kept = lowering.scale(old, 0.999);
+    let size = lowering.unary("Abs", gradient);
+    let maximum = lowering.binary("Maximum", kept, size);
+    let write = lowering.graph.assign("AssignVariableOp", norm, maximum, &[]);
+    let largest = lowering.graph.read_after(norm, Some(write));
+    let scaled = lowering.scale(first, 0.001);
+    let shifted = lowering.shift(largest, 1e-7);
+    let below = lowering.scale(shifted, 0.1);
+    let change = lowering.binary("RealDiv", scaled, below);
+    subtract(lowering, variable, change);
+}
+
+fn nadam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
+    let first = move_towards(lowering, momentum, gradient, 0.1);
+    let squares = lowering.unary("Square", gradient);
+    let second = move_towards(lowering, velocity, squares, 0.001);
+    let ahead = lowering.scale(first, 0.9);
+    let now = lowering.scale(gradient, 0.1);
+    let corrected = lowering.add(ahead, now);
+    let unbiased = lowering.scale(second, 1.001);
+    let root = lowering.unary("Sqrt", unbiased);
+    let shifted = lowering.shift(root, 1e-7);
+    let scaled = lowering.scale(corrected, 0.001);
+    let change = lowering.binary("RealDiv", scaled, shifted);
+    subtract(lowering, variable, change);
+}
+
+fn ftrl(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (accumulator, linear) = (state(lowering, variable), state(lowering, variable));
+    let weight = lowering.graph.read(variable, true);
+    let old = lowering.graph.read(accumulator, false);
+    let shrunk = lowering.scale(weight, 0.0);
+    let used = lowering.add(gradient, shrunk);
+    let squares = lowering.unary("Square", gradient);
+    let new = lowering.add(old, squares);
+    let new_power = lowering.unary("Pow", new);
+    let old_power = lowering.unary("Pow", old);
+    let difference = lowering.sub(new_power, old_power);
+    let quotient = lowering.scale(difference, 1000.0);
+    let product = lowering.mul_ordered(quotient, weight);
+    let change = lowering.sub(used, product);
+    let write = lowering.graph.assign("AssignAddVariableOp", linear, change, &[]);
+    let line = lowering.graph.read_after(linear, Some(write));
+    let scaled = lowering.scale(new_power, 1000.0);
+    let quadratic = lowering.shift(scaled, 0.5);
+    let bound = lowering.constant(0.0, line);
+    let low = lowering.binary("Minimum", bound, line);
+    let clipped = lowering.binary("Maximum", bound, low);
+    let above = lowering.sub(clipped, line);
+    let updated = lowering.binary("RealDiv", above, quadratic);
+    lowering.graph.assign("AssignVariableOp", variable, updated, &[]);
+    lowering.graph.assign("AssignVariableOp", accumulator, new, &[]);
+}
+
+fn lion(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let momentum = state(lowering, variable);
+    let old = lowering.graph.read(momentum, false);
+    let kept = lowering.scale(old, 0.9);
+    let fresh = lowering.scale(gradient, 0.1);
+    let sum = lowering.add(kept, fresh);
+    let sign = lowering.unary("Sign", sum);
+    let change = lowering.scale(sign, 0.001);
+    subtract(lowering, variable, change);
+    decay_towards(lowering, momentum, gradient, 0.99);
+}
+
+fn root_mean_square(lowering: &mut Lowering<'_>, x: ValueId) -> ValueId {
+    let squares = lowering.unary("Square", x);
+    let mean = lowering.reduce("Mean", squares, Shape::fixed(&[]));
+    lowering.unary("Sqrt", mean)
+}
+
+fn adafactor(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let weight = lowering.graph.read(variable, true);
+    let size = root_mean_square(lowering, weight);
+    let squares = lowering.unary("Square", gradient);
+    let regulated = lowering.shift(squares, 1e-30);
+    let dims = lowering.graph.variables[variable.0 as usize].shape.dims.clone();
+    let velocity = state(lowering, variable);
+    let second = if dims.len() >= 2 {
+        let (last, before) = (dims.len() - 1, dims.len() - 2);
+        let row_dims = Shape::fixed(&dims[..last]);
+        let mut column_dims = dims.clone();
+        column_dims.remove(before);
+        let rows = shaped_slot(lowering, variable, row_dims.clone(), Role::OptimizerState);
+        let columns = shaped_slot(lowering, variable, Shape::fixed(&column_dims), Role::OptimizerState);
+        let row_mean = lowering.reduce("Mean", regulated, row_dims);
+        let column_mean = lowering.reduce("Mean", regulated, Shape::fixed(&column_dims));
+        let row = decay_towards(lowering, rows, row_mean, 0.9);
+        let column = decay_towards(lowering, columns, column_mean, 0.9);
+        let (mut tall, mut wide) = (dims.clone(), dims.clone());
+        (tall[last], wide[before]) = (1, 1);
+        let row = lowering.graph.reshape(row, Shape::fixed(&tall));
+        let column = lowering.graph.reshape(column, Shape::fixed(&wide));
+        let outer = lowering.mul_ordered(row, column);
+        let write = lowering.graph.assign("AssignVariableOp", velocity, outer, &[]);
+        lowering.graph.read_after(velocity, Some(write))
+    } else {
+        decay_towards(lowering, velocity, regulated, 0.9)
+    };
+    let root = lowering.unary("Sqrt", second);
+    let update = lowering.binary("RealDiv", gradient, root);
+    let spread = root_mean_square(lowering, update);
+    let clipped = lowering.binary("RealDiv", update, spread);
+    let change = lowering.mul_ordered(size, clipped);
+    subtract(lowering, variable, change);
+}
+
+fn lamb(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
+    let first = move_towards(lowering, momentum, gradient, 0.1);
+    let squares = lowering.unary("Square", gradient);
+    let second = move_towards(lowering, velocity, squares, 0.001);
+    let corrected = lowering.scale(first, 1.1);
+    let unbiased = lowering.scale(second, 1.001);
+    let root = lowering.unary("Sqrt", unbiased);
+    let below = lowering.shift(root, 1e-7);
+    let update = lowering.binary("RealDiv", corrected, below);
+    let weight = lowering.graph.read(variable, true);
+    let norms = [root_mean_square(lowering, weight), root_mean_square(lowering, update)];
+    let ratio = lowering.binary("RealDiv", norms[0], norms[1]);
+    let change = lowering.mul_ordered(ratio, update);
+    subtract(lowering, variable, change);
+}
+
+/// Matrices get five Newton–Schulz steps, each with two products of the smaller side; vectors get Adam.
+fn muon(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+    let dims = lowering.graph.variables[variable.0 as usize].shape.dims.clone();
+    if dims.len() < 2 {
+        return adam(lowering, gradient, variable);
+    }
+    let momentum = state(lowering, variable);
+    let old = lowering.graph.read(momentum, false);
+    let kept = lowering.scale(old, -0.05);
+    let sum = lowering.add(gradient, kept);
+    let write = lowering.graph.assign("AssignAddVariableOp", momentum, sum, &[]);
+    let current = lowering.graph.read_after(momentum, Some(write));
+    let ahead = lowering.scale(current, 0.95);
+    let direction = lowering.add(gradient, ahead);
+    let columns = dims.last().copied().unwrap_or(1).max(1);
+    let rows = crate::model::product(&dims) / columns;
+    let (short, long) = (rows.min(columns), rows.max(columns));
+    let matrix = lowering.graph.reshape(direction, Shape::fixed(&[short, long]));
+    let spread = root_mean_square(lowering, matrix);
+    let mut x = lowering.binary("RealDiv", matrix, spread);
+    for _ in 0..5 {
+        let square = Shape::fixed(&[short, short]);
+        let a = lowering.mat_mul(x, x, square.clone(), crate::bytes::Size::fixed(long), 2);
+        let aa = lowering.mat_mul(a, a, square, crate::bytes::Size::fixed(short), 0);
+        let (left, right) = (lowering.scale(a, -4.775), lowering.scale(aa, 2.0315));
+        let b = lowering.add(left, right);
+        let product = lowering.mat_mul(b, x, Shape::fixed(&[short, long]), crate::bytes::Size::fixed(short), 0);
+        let scaled = lowering.scale(x, 3.4445);
+        x = lowering.add(scaled, product);
+    }
+    let update = lowering.graph.reshape(x, Shape::fixed(&dims));
+    let change = lowering.scale(update, 0.001);
+    subtract(lowering, variable, change);
+}

@@ -1,0 +1,94 @@
+//! What one training step asks of an allocator: allocations and frees in order.
+//!
+//! In: kernels from `step`, or a capture of a real framework. Out: [`Trace`]. Each allocation names its cause (op, layer)
+//! and its role, so that a report can say who held the peak. Nothing here knows where bytes are placed.
+
+use crate::bytes::Size;
+
+/// What a buffer is for: the parts of a report's breakdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Weights, trainable or not.
+    Parameter,
+    /// Gradients of the loss with respect to weights.
+    Gradient,
+    /// Slots of the optimizer.
+    OptimizerState,
+    /// Forward results that are kept for the backward pass.
+    SavedActivation,
+    /// The batch itself: features, labels, sample weights.
+    Input,
+    /// Results that die within the phase that made them.
+    Temporary,
+    /// Scratch inside one kernel.
+    Workspace,
+}
+
+/// The part of a step in which something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Before the first step: weights and optimizer slots.
+    Setup,
+    /// From the inputs to the loss.
+    Forward,
+    /// From the loss to the gradients.
+    Backward,
+    /// From the gradients to the new weights.
+    Optimizer,
+}
+
+/// Who asked for a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cause {
+    /// The framework's op, such as `Conv2DBackpropFilter`.
+    pub op: String,
+    /// The layer's path in the model, such as `encoder/conv2d_1`; empty for what belongs to no layer.
+    pub layer: String,
+    /// Where in the user's source the op was called, when it is known.
+    pub source: Option<String>,
+}
+
+/// A buffer within one trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub u32);
+
+/// An index into [`Trace::causes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CauseId(pub u32);
+
+/// One event of a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A buffer is asked for.
+    Alloc {
+        /// The buffer; each is allocated once.
+        buffer: BufferId,
+        /// How much, as a function of the batch.
+        size: Size,
+        /// Who asks.
+        cause: CauseId,
+        /// What for.
+        role: Role,
+    },
+    /// A buffer is given back.
+    Free {
+        /// A buffer that was allocated and not yet freed.
+        buffer: BufferId,
+    },
+    /// What follows belongs to this phase.
+    Mark {
+        /// The phase.
+        phase: Phase,
+    },
+}
+
+/// Events in the order in which the allocator sees them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// The events.
+    pub events: Vec<Event>,
+    /// The causes that events refer to.
+    pub causes: Vec<Cause>,
+    /// How many buffers there are: every [`BufferId`] is below this.
+    pub buffer_count: u32,
+}
