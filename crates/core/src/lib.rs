@@ -13,3 +13,4 @@ pub mod allocator;
 pub mod device;
 pub mod predict;
 pub mod report;
+pub mod plan;

@@ -7,6 +7,7 @@ use crate::allocator::bfc::{Bfc, BfcOptions, Growth};
 use crate::allocator::{Holder, Placement, place};
 use crate::model::{Model, Note};
 use crate::step::executor::{Execution, execute};
+use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Phase, Trace};
 
@@ -23,6 +24,8 @@ pub struct Runs {
     pub traces: Vec<Trace>,
     /// What was bounded rather than modelled.
     pub notes: Vec<Note>,
+    /// The kernels that were ordered, for those who ask how long a step takes.
+    pub graph: Graph,
     processor: Processor,
 }
 
@@ -62,7 +65,7 @@ impl Runs {
         let traces = (0..orders)
             .map(|seed| execute(&graph, Execution { threads, steps: STEPS, batch: micro_batch, seed }, &layer_name))
             .collect();
-        Runs { traces, notes, processor: job.processor }
+        Runs { traces, notes, graph, processor: job.processor }
     }
 
     /// Places the runs at a batch size, in a pool without limit.

@@ -3,7 +3,13 @@
 //! In: predictions and remedies. Out: [`Report`], whose JSON is the documented schema 1 (`docs/json.md`). The parts of the
 //! breakdown add up to `peak.device_bytes`.
 
+#[cfg(test)]
+mod samples;
+mod text;
+
 use serde::Serialize;
+
+pub use text::Style;
 
 /// The version of the JSON.
 pub const SCHEMA: u32 = 1;
@@ -238,4 +244,44 @@ pub struct NoteReport {
     pub layer: Option<String>,
     /// One sentence.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn keys(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                found.insert(key.clone());
+                keys(value, found);
+            }),
+            Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_field_is_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let mut found = BTreeSet::new();
+        keys(&serde_json::to_value(samples::too_large()).unwrap(), &mut found);
+        assert!(found.len() > 40, "{found:?}");
+        let missing: Vec<_> = found.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
+    }
+
+    #[test]
+    fn the_parts_add_up() {
+        let samples =
+            [samples::fits(), samples::tight(), samples::too_large(), samples::inference(), samples::no_limit()];
+        for report in samples {
+            assert_eq!(report.breakdown.total(), report.peak.device_bytes);
+        }
+    }
 }

@@ -92,8 +92,9 @@ pub struct Node {
     pub scratch: Vec<Size>,
     /// The variable it writes, if it does.
     pub writes: Option<VariableId>,
-    /// Floating-point operations per sample and fixed, for the order in which parallel kernels end.
-    pub flops: Size,
+    /// Arithmetic operations as a function of the batch, slow memory traffic counted as operations; it decides the order in
+    /// which parallel kernels end.
+    pub work: Size,
     /// Index of the layer it belongs to, if to one.
     pub layer: Option<u32>,
     /// Which part of the step it belongs to.
@@ -145,8 +146,8 @@ pub struct NewNode<'a> {
     pub in_place: InPlace,
     /// See [`Node::scratch`].
     pub scratch: Vec<Size>,
-    /// See [`Node::flops`]; the executor adds the cost of touching memory itself.
-    pub flops: Size,
+    /// See [`Node::work`]; the executor adds the cost of touching memory itself.
+    pub work: Size,
     /// Values whose makers must have run before.
     pub after: &'a [ValueId],
 }
@@ -226,7 +227,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             writes: None,
-            flops: Size::ZERO,
+            work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
         });
@@ -250,7 +251,7 @@ impl Graph {
             in_place: new.in_place,
             scratch: new.scratch,
             writes: None,
-            flops: new.flops,
+            work: new.work,
             layer: self.layer,
             phase: self.phase,
         });
@@ -292,7 +293,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             writes: None,
-            flops: Size::ZERO,
+            work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
         });
@@ -320,7 +321,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             writes: Some(variable),
-            flops: Size::ZERO,
+            work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
         })

@@ -51,7 +51,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Texts> {
 fn read_zip(bytes: &[u8]) -> Result<Texts> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| archive_error("the archive", &error))?;
     let names = |archive: &ZipArchive<Cursor<&[u8]>>, what: &str| {
-        archive.file_names().any(|name| name == what || name.ends_with(&format!("/{what}")))
+        let mut all = archive.file_names().filter_map(std::result::Result::ok);
+        all.any(|name| name == what || name.ends_with(&format!("/{what}")))
     };
     if archive.index_for_name("config.json").is_none() {
         if names(&archive, "data.pkl") {

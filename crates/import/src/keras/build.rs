@@ -238,7 +238,7 @@ impl<'d> Builder<'d> {
     fn run(&mut self, net: &'d Net, scope: Scope<'_>, inputs: Vec<TensorId>) -> Result<Value<'d>> {
         // By layer, then by call: the flattened outputs.
         let mut done: Vec<Vec<Option<Vec<TensorId>>>> = vec![Vec::new(); net.layers.len()];
-        let mut put = |done: &mut Vec<Vec<Option<Vec<TensorId>>>>, layer: usize, node: usize, tensors: Vec<TensorId>| {
+        let put = |done: &mut Vec<Vec<Option<Vec<TensorId>>>>, layer: usize, node: usize, tensors: Vec<TensorId>| {
             let calls = &mut done[layer];
             if calls.len() <= node {
                 calls.resize(node + 1, None);

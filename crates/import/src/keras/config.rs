@@ -130,12 +130,14 @@ fn layer(mut json: Json, place: &str) -> Result<LayerDef> {
         Some(Json::Str(class)) => class,
         _ => return Err(wrong("it has no class_name".to_owned())),
     };
+    let registered = json.take("registered_name");
     let module = match json.take("module") {
         Some(Json::Str(module)) => module,
+        // A class made in a notebook may have no module, but then it has a registered name.
+        _ if matches!(registered, Some(Json::Str(_))) => "unknown".to_owned(),
         // Keras 2 wrote no module.
         _ => "keras.layers".to_owned(),
     };
-    let registered = json.take("registered_name");
     let outer_name = json.take("name");
     let mut config = match json.take("config") {
         Some(config @ Json::Object(_)) => config,

@@ -247,7 +247,7 @@ mod tests {
         let error = parse(b"{\"config\": {\"layers\": [1, {\"name\": tru}]}}", "config.json").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "config.json is not valid JSON at line 1, column 38 (config.layers[1].name): expected ident; save the \
+            "config.json is not valid JSON at line 1, column 39 (config.layers[1].name): expected ident; save the \
              model again"
         );
     }

@@ -15,7 +15,9 @@ pub(super) struct ConvAttribute {
     pub input_name: &'static str,
     pub filter_name: &'static str,
     pub transposed: bool,
-    pub flops: Size,
+    pub work: Size,
+    pub input_work: Size,
+    pub filter_work: Size,
     pub forward_scratch: Vec<Size>,
     pub input_scratch: Vec<Size>,
     pub filter_scratch: Vec<Size>,
@@ -39,6 +41,10 @@ const WORKING_SET_BYTES: u64 = 30 << 20;
 /// Smallest share of work that is worth a thread of its own (conv_grad_input_ops.h: `256LL << 10`).
 const THREAD_WORK_BYTES: u64 = 256 << 10;
 
+/// One byte that a kernel moves piecemeal costs as much as this many operations: 1 GB/s against 150 GFLOP/s, as read off
+/// the time stamps of TensorFlow's log for transposed operands and scattered writes.
+pub(super) const SLOW_BYTE_WORK: u64 = 150;
+
 impl Geometry<'_> {
     pub(super) fn attribute(&self, processor: Processor) -> ConvAttribute {
         let spatial = self.kernel.len();
@@ -56,7 +62,8 @@ impl Geometry<'_> {
         let taps = product(self.kernel);
         let multiply_adds = if self.depthwise { taps } else { taps.saturating_mul(self.channels.0 / self.groups.max(1)) };
         let results = self.result.elements();
-        let flops = times(Size::per_sample(results), multiply_adds.saturating_mul(2));
+        let work = times(Size::per_sample(results), multiply_adds.saturating_mul(2));
+        let (input_work, filter_work) = self.backward_work(work.per_sample);
         let scratch = match processor {
             Processor::Cpu { threads } => self.cpu_scratch(threads),
             Processor::Gpu => self.gpu_scratch(),
@@ -66,11 +73,27 @@ impl Geometry<'_> {
             input_name,
             filter_name,
             transposed: self.transposed,
-            flops,
+            work,
+            input_work,
+            filter_work,
             forward_scratch: scratch.0,
             input_scratch: scratch.1,
             filter_scratch: scratch.2,
         }
+    }
+
+    /// Work per sample of the input's and the filter's gradient. The first packs the transposed filter for each image and
+    /// folds columns back (10 GB/s); the second is slow for few output channels. Rates as for [`SLOW_BYTE_WORK`].
+    fn backward_work(&self, product_work: u64) -> (Size, Size) {
+        let positions = self.result.elements() / self.channels.1.max(1);
+        let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
+        let column_bytes = positions.saturating_mul(patch).saturating_mul(self.dtype.bytes());
+        let filter_bytes = patch.saturating_mul(self.channels.1).saturating_mul(self.dtype.bytes());
+        let input = product_work
+            .saturating_add(column_bytes.saturating_mul(SLOW_BYTE_WORK / 10))
+            .saturating_add(filter_bytes.saturating_mul(SLOW_BYTE_WORK));
+        let filter = product_work.saturating_add(product_work.saturating_mul(80) / self.channels.1.max(1));
+        (Size::per_sample(input), Size::per_sample(filter))
     }
 
     /// Scratch of forward, input gradient and filter gradient on a CPU.

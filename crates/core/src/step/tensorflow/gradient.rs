@@ -237,7 +237,7 @@ impl Lowering<'_> {
                     }
                 }
             }
-            name if self.is_convolution(kernel) => self.convolution_gradient(name, kernel, &inputs, &wants, g, tape),
+            _ if self.is_convolution(kernel) => self.convolution_gradient(kernel, &inputs, &wants, g, tape),
             name => {
                 if let Some(gradient) = self.one_input_gradient(name, kernel, inputs[0], y, g) {
                     self.give(tape, inputs[0], gradient);
@@ -406,12 +406,6 @@ impl Lowering<'_> {
         g: ValueId,
         tape: &mut Tape,
     ) {
-        if wants[0] {
-            let shape = self.shape(inputs[0]);
-            let k = Size::fixed(self.graph.shape(g).last());
-            let gradient = self.mat_mul(g, inputs[1], shape, k, kernel.attr | 2);
-            self.give(tape, inputs[0], gradient);
-        }
         if wants[1] {
             let shape = self.shape(inputs[1]);
             let rows = self.graph.shape(g).clone();
@@ -420,11 +414,17 @@ impl Lowering<'_> {
             let gradient = self.mat_mul(inputs[0], g, shape, k, kernel.attr | 1);
             self.give(tape, inputs[1], gradient);
         }
+        if wants[0] {
+            let shape = self.shape(inputs[0]);
+            let k = Size::fixed(self.graph.shape(g).last());
+            let gradient = self.mat_mul(g, inputs[1], shape, k, kernel.attr | 2);
+            self.give(tape, inputs[0], gradient);
+        }
     }
 
     /// A kernel shared by all samples gets one product per sample, then their sum.
     fn batch_mat_mul_gradient(&mut self, inputs: &[ValueId], wants: &[bool], g: ValueId, tape: &mut Tape) {
-        for (this, other) in [(0, 1), (1, 0)] {
+        for (this, other) in [(1, 0), (0, 1)] {
             if !wants[this] {
                 continue;
             }
@@ -447,7 +447,6 @@ impl Lowering<'_> {
 
     fn convolution_gradient(
         &mut self,
-        name: &'static str,
         kernel: Kernel,
         inputs: &[ValueId],
         wants: &[bool],
@@ -456,6 +455,21 @@ impl Lowering<'_> {
     ) {
         let Attribute::Conv(conv) = self.attribute(kernel) else { return };
         let (x, w) = (inputs[0], inputs[1]);
+        // The filter's first: the graph's order leaves the input's gradient, and so the way back, to the same thread.
+        if wants[1] {
+            let output = (self.shape(w), self.dtype(w));
+            let pair = if conv.transposed { [g, x] } else { [x, g] };
+            let gradient = self.graph.add(NewNode {
+                kernel: Kernel { name: conv.filter_name, attr: kernel.attr },
+                inputs: &pair,
+                output,
+                in_place: InPlace::No,
+                scratch: conv.filter_scratch.clone(),
+                work: conv.filter_work,
+                after: &[],
+            });
+            self.give(tape, w, gradient);
+        }
         if wants[0] {
             let output = (self.shape(x), self.dtype(x));
             let (backprop, scratch) = if conv.transposed {
@@ -469,25 +483,10 @@ impl Lowering<'_> {
                 output,
                 in_place: InPlace::No,
                 scratch,
-                flops: conv.flops,
+                work: conv.input_work,
                 after: &[],
             });
             self.give(tape, x, gradient);
         }
-        if wants[1] {
-            let output = (self.shape(w), self.dtype(w));
-            let pair = if conv.transposed { [g, x] } else { [x, g] };
-            let gradient = self.graph.add(NewNode {
-                kernel: Kernel { name: conv.filter_name, attr: kernel.attr },
-                inputs: &pair,
-                output,
-                in_place: InPlace::No,
-                scratch: conv.filter_scratch.clone(),
-                flops: conv.flops,
-                after: &[],
-            });
-            self.give(tape, w, gradient);
-        }
-        let _ = name;
     }
 }

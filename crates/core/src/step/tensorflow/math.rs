@@ -5,8 +5,10 @@
 //! aggregate_ops.cc, select.cc).
 
 use super::Lowering;
+use super::convolution::SLOW_BYTE_WORK;
 use crate::bytes::Size;
 use crate::model::{DType, Shape};
+use crate::step::Processor;
 use crate::step::graph::{InPlace, Kernel, NewNode, Storage, ValueId, Variable};
 use crate::trace::Role;
 
@@ -50,7 +52,7 @@ impl Lowering<'_> {
         in_place: InPlace,
     ) -> ValueId {
         let kernel = Kernel { name, attr: 0 };
-        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch: vec![], flops: Size::ZERO, after: &[] })
+        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch: vec![], work: Size::ZERO, after: &[] })
     }
 
     pub(super) fn call_after(
@@ -61,7 +63,7 @@ impl Lowering<'_> {
         after: ValueId,
     ) -> ValueId {
         let (kernel, in_place) = (Kernel { name, attr: 0 }, InPlace::Any);
-        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch: vec![], flops: Size::ZERO, after: &[after] })
+        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch: vec![], work: Size::ZERO, after: &[after] })
     }
 
     pub(super) fn constant(&mut self, number: f64, like: ValueId) -> ValueId {
@@ -192,27 +194,42 @@ impl Lowering<'_> {
         let dtype = self.dtype(inputs[0]);
         let kernel = Kernel { name, attr };
         let output = (shape, dtype);
-        let (in_place, scratch, flops) = (InPlace::No, vec![], Size::ZERO);
-        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch, flops, after: &[] })
+        let (in_place, scratch, work) = (InPlace::No, vec![], Size::ZERO);
+        self.graph.add(NewNode { kernel, inputs, output, in_place, scratch, work, after: &[] })
     }
 
-    /// `[rows, k] × [k, columns]`, either transposed. `flops` are taken from the result and `k`.
+    /// `[rows, k] × [k, columns]`, either transposed. `work` are taken from the result and `k`.
     pub(super) fn mat_mul(&mut self, a: ValueId, b: ValueId, shape: Shape, k: Size, attr: u32) -> ValueId {
         let dtype = self.dtype(a);
         let out = elements(&shape);
         // Of result and inner dimension at most one grows with the batch.
-        let flops = if k.per_sample > 0 { times(k, 2 * shape.elements()) } else { times(out, 2 * k.fixed) };
+        let mut work = if k.per_sample > 0 { times(k, 2 * shape.elements()) } else { times(out, 2 * k.fixed) };
+        if attr & 2 != 0 {
+            // A transposed second operand is packed piecemeal: 1 GB/s, as read off TensorFlow's log.
+            work.fixed = work.fixed.saturating_add(self.graph.size(b).fixed.saturating_mul(SLOW_BYTE_WORK));
+        }
         let kernel = Kernel { name: "MatMul", attr };
+        let scratch = self.widened(a, b, &shape, dtype);
         let output = (shape, dtype);
         self.graph.add(NewNode {
             kernel,
             inputs: &[a, b],
             output,
             in_place: InPlace::No,
-            scratch: vec![],
-            flops,
+            scratch,
+            work,
             after: &[],
         })
+    }
+
+    /// On a CPU, products of bfloat16 are computed in float32: copies of both operands, then the result to be rounded
+    /// (matmul_op_impl.h).
+    pub(super) fn widened(&self, a: ValueId, b: ValueId, shape: &Shape, dtype: DType) -> Vec<Size> {
+        if dtype != DType::BFloat16 || !matches!(self.job.processor, Processor::Cpu { .. }) {
+            return Vec::new();
+        }
+        let wide = |shape: &Shape| shape.size(DType::Float32);
+        vec![wide(self.graph.shape(a)), wide(self.graph.shape(b)), wide(shape)]
     }
 
     /// Whether gradients flow into a value.

@@ -26,6 +26,8 @@ pub use optimizers::is_known as is_known_optimizer;
 enum Attribute {
     Conv(convolution::ConvAttribute),
     Loop(layers::LoopAttribute),
+    /// An einsum: tensors of this shape lie as the batched product wants them, all others are transposed.
+    Einsum(Shape),
 }
 
 struct Lowering<'m> {

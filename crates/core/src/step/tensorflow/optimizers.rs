@@ -9,7 +9,16 @@ use crate::model::Shape;
 use crate::step::graph::{NodeId, ValueId, Variable, VariableId};
 use crate::trace::Role;
 
-type Update = fn(&mut Lowering<'_>, ValueId, VariableId);
+type Update = fn(&mut Lowering<'_>, Given, VariableId);
+
+/// A gradient as an update sees it.
+#[derive(Clone, Copy)]
+struct Given {
+    /// Of the weight's shape.
+    dense: ValueId,
+    /// An embedding's rows and indices, as long as nothing has mixed them with the rest of the table.
+    rows: Option<(ValueId, ValueId)>,
+}
 
 /// The optimizers by Keras's lower-case name.
 fn registry(name: &str) -> Option<Update> {
@@ -45,7 +54,7 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
     let mut dense = Vec::new();
     for (variable, gradient) in gradients {
         lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
-        dense.push((variable, densify(lowering, variable, gradient, &config.name)));
+        dense.push((variable, densify(lowering, variable, gradient)));
     }
     if config.loss_scaling {
         unscale(lowering, &mut dense);
@@ -56,12 +65,12 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
     for (variable, mut gradient) in dense {
         lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
         let dtype = lowering.graph.variables[variable.0 as usize].dtype;
-        gradient = lowering.cast(gradient, dtype);
+        gradient.dense = lowering.cast(gradient.dense, dtype);
         if config.clip_each {
-            gradient = clip(lowering, gradient);
+            gradient = Given { dense: clip(lowering, gradient.dense), rows: None };
         }
         if config.accumulate_steps > 1 {
-            gradient = accumulate(lowering, variable, gradient);
+            gradient = Given { dense: accumulate(lowering, variable, gradient.dense), rows: None };
         }
         if config.weight_decay || config.name == "adamw" {
             weight_decay(lowering, variable);
@@ -74,44 +83,60 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
     lowering.graph.layer = None;
 }
 
-/// An embedding's gradient is made dense by most updates: the rows are summed into a table of the weight's size. SGD
-/// without momentum updates the rows alone.
-fn densify(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Gradient, _name: &str) -> ValueId {
+/// An embedding's gradient is made dense by whatever reads it beside the table: its rows are summed into a table of the
+/// weight's size. What nobody reads is pruned later.
+fn densify(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Gradient) -> Given {
     match gradient {
-        Gradient::Dense(value) => value,
+        Gradient::Dense(dense) => Given { dense, rows: None },
         Gradient::Rows { values, indices } => {
-            let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
-            lowering.copy("UnsortedSegmentSum", &[values, indices], shape, 0)
+            let dense = sum_rows(lowering, variable, values, indices);
+            Given { dense, rows: Some((values, indices)) }
         }
     }
 }
 
-fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, ValueId)]) {
+fn sum_rows(lowering: &mut Lowering<'_>, variable: VariableId, values: ValueId, indices: ValueId) -> ValueId {
+    let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
+    lowering.copy("UnsortedSegmentSum", &[values, indices], shape, 0)
+}
+
+/// The gradient's squares: of the rows alone where there are rows.
+fn squares(lowering: &mut Lowering<'_>, gradient: Given, variable: VariableId) -> ValueId {
+    match gradient.rows {
+        Some((values, indices)) => {
+            let squares = lowering.unary("Square", values);
+            sum_rows(lowering, variable, squares, indices)
+        }
+        None => lowering.unary("Square", gradient.dense),
+    }
+}
+
+fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
     for (_, gradient) in gradients.iter_mut() {
-        *gradient = lowering.scale(*gradient, 1.0 / 32768.0);
+        *gradient = Given { dense: lowering.scale(gradient.dense, 1.0 / 32768.0), rows: None };
     }
     // The finite check reads every gradient before any update may start.
     let flags: Vec<ValueId> = gradients
         .iter()
-        .map(|&(_, gradient)| lowering.reduce("IsFiniteAll", gradient, Shape::fixed(&[])))
+        .map(|&(_, gradient)| lowering.reduce("IsFiniteAll", gradient.dense, Shape::fixed(&[])))
         .collect();
     let all = lowering.sum_of(flags);
     for (_, gradient) in gradients.iter_mut() {
-        *gradient = lowering.mul_ordered(*gradient, all);
+        gradient.dense = lowering.mul_ordered(gradient.dense, all);
     }
 }
 
-fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, ValueId)]) {
+fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
     let norms: Vec<ValueId> = gradients
         .iter()
         .map(|&(_, gradient)| {
-            let squares = lowering.unary("Square", gradient);
+            let squares = lowering.unary("Square", gradient.dense);
             lowering.reduce("Sum", squares, Shape::fixed(&[]))
         })
         .collect();
     let norm = lowering.sum_of(norms);
     for (_, gradient) in gradients.iter_mut() {
-        *gradient = lowering.mul_ordered(*gradient, norm);
+        *gradient = Given { dense: lowering.mul_ordered(gradient.dense, norm), rows: None };
     }
 }
 
@@ -191,7 +216,8 @@ fn subtract(lowering: &mut Lowering<'_>, variable: VariableId, change: ValueId) 
     lowering.graph.assign("AssignSubVariableOp", variable, change, &[]);
 }
 
-fn sgd(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn sgd(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let change = lowering.scale(gradient, 0.01);
     if !lowering.job.optimizer.momentum {
         return subtract(lowering, variable, change);
@@ -209,10 +235,11 @@ fn sgd(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
     lowering.graph.assign("AssignAddVariableOp", variable, step, &[]);
 }
 
-fn rmsprop(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
-    let squares = lowering.unary("Square", gradient);
+fn rmsprop(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
+    let squared = squares(lowering, given, variable);
     let velocity = state(lowering, variable);
-    let mut denominator = decay_towards(lowering, velocity, squares, 0.9);
+    let mut denominator = decay_towards(lowering, velocity, squared, 0.9);
     if lowering.job.optimizer.centered {
         let average = state(lowering, variable);
         let mean = decay_towards(lowering, average, gradient, 0.9);
@@ -235,10 +262,11 @@ fn rmsprop(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId)
     subtract(lowering, variable, increment);
 }
 
-fn adagrad(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn adagrad(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let accumulator = state(lowering, variable);
-    let squares = lowering.unary("Square", gradient);
-    let write = lowering.graph.assign("AssignAddVariableOp", accumulator, squares, &[]);
+    let squared = squares(lowering, given, variable);
+    let write = lowering.graph.assign("AssignAddVariableOp", accumulator, squared, &[]);
     let total = lowering.graph.read_after(accumulator, Some(write));
     let shifted = lowering.shift(total, 1e-7);
     let root = lowering.unary("Sqrt", shifted);
@@ -247,10 +275,11 @@ fn adagrad(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId)
     subtract(lowering, variable, change);
 }
 
-fn adadelta(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn adadelta(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (seen, moved) = (state(lowering, variable), state(lowering, variable));
-    let squares = lowering.unary("Square", gradient);
-    let accumulated = decay_towards(lowering, seen, squares, 0.95);
+    let squared = squares(lowering, given, variable);
+    let accumulated = decay_towards(lowering, seen, squared, 0.95);
     let old = lowering.graph.read(moved, false);
     let shifted = lowering.shift(old, 1e-7);
     let root = lowering.unary("Sqrt", shifted);
@@ -265,11 +294,12 @@ fn adadelta(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId
     lowering.graph.assign("AssignAddVariableOp", variable, change, &[]);
 }
 
-fn adam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn adam(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
     let first = move_towards(lowering, momentum, gradient, 0.1);
-    let squares = lowering.unary("Square", gradient);
-    let mut second = move_towards(lowering, velocity, squares, 0.001);
+    let squared = squares(lowering, given, variable);
+    let mut second = move_towards(lowering, velocity, squared, 0.001);
     if lowering.job.optimizer.amsgrad {
         let largest = state(lowering, variable);
         let old = lowering.graph.read(largest, false);
@@ -284,7 +314,8 @@ fn adam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
     subtract(lowering, variable, change);
 }
 
-fn adamax(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn adamax(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (momentum, norm) = (state(lowering, variable), state(lowering, variable));
     let first = move_towards(lowering, momentum, gradient, 0.1);
     let old = lowering.graph.read(norm, false);
@@ -300,11 +331,12 @@ fn adamax(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) 
     subtract(lowering, variable, change);
 }
 
-fn nadam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn nadam(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
     let first = move_towards(lowering, momentum, gradient, 0.1);
-    let squares = lowering.unary("Square", gradient);
-    let second = move_towards(lowering, velocity, squares, 0.001);
+    let squared = squares(lowering, given, variable);
+    let second = move_towards(lowering, velocity, squared, 0.001);
     let ahead = lowering.scale(first, 0.9);
     let now = lowering.scale(gradient, 0.1);
     let corrected = lowering.add(ahead, now);
@@ -316,14 +348,15 @@ fn nadam(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
     subtract(lowering, variable, change);
 }
 
-fn ftrl(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn ftrl(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (accumulator, linear) = (state(lowering, variable), state(lowering, variable));
     let weight = lowering.graph.read(variable, true);
     let old = lowering.graph.read(accumulator, false);
     let shrunk = lowering.scale(weight, 0.0);
     let used = lowering.add(gradient, shrunk);
-    let squares = lowering.unary("Square", gradient);
-    let new = lowering.add(old, squares);
+    let squared = squares(lowering, given, variable);
+    let new = lowering.add(old, squared);
     let new_power = lowering.unary("Pow", new);
     let old_power = lowering.unary("Pow", old);
     let difference = lowering.sub(new_power, old_power);
@@ -343,7 +376,8 @@ fn ftrl(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
     lowering.graph.assign("AssignVariableOp", accumulator, new, &[]);
 }
 
-fn lion(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn lion(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let momentum = state(lowering, variable);
     let old = lowering.graph.read(momentum, false);
     let kept = lowering.scale(old, 0.9);
@@ -361,11 +395,12 @@ fn root_mean_square(lowering: &mut Lowering<'_>, x: ValueId) -> ValueId {
     lowering.unary("Sqrt", mean)
 }
 
-fn adafactor(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn adafactor(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let weight = lowering.graph.read(variable, true);
     let size = root_mean_square(lowering, weight);
-    let squares = lowering.unary("Square", gradient);
-    let regulated = lowering.shift(squares, 1e-30);
+    let squared = squares(lowering, given, variable);
+    let regulated = lowering.shift(squared, 1e-30);
     let dims = lowering.graph.variables[variable.0 as usize].shape.dims.clone();
     let velocity = state(lowering, variable);
     let second = if dims.len() >= 2 {
@@ -397,11 +432,12 @@ fn adafactor(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableI
     subtract(lowering, variable, change);
 }
 
-fn lamb(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn lamb(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let (momentum, velocity) = (state(lowering, variable), state(lowering, variable));
     let first = move_towards(lowering, momentum, gradient, 0.1);
-    let squares = lowering.unary("Square", gradient);
-    let second = move_towards(lowering, velocity, squares, 0.001);
+    let squared = squares(lowering, given, variable);
+    let second = move_towards(lowering, velocity, squared, 0.001);
     let corrected = lowering.scale(first, 1.1);
     let unbiased = lowering.scale(second, 1.001);
     let root = lowering.unary("Sqrt", unbiased);
@@ -415,10 +451,11 @@ fn lamb(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
 }
 
 /// Matrices get five Newton–Schulz steps, each with two products of the smaller side; vectors get Adam.
-fn muon(lowering: &mut Lowering<'_>, gradient: ValueId, variable: VariableId) {
+fn muon(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
+    let gradient = given.dense;
     let dims = lowering.graph.variables[variable.0 as usize].shape.dims.clone();
     if dims.len() < 2 {
-        return adam(lowering, gradient, variable);
+        return adam(lowering, given, variable);
     }
     let momentum = state(lowering, variable);
     let old = lowering.graph.read(momentum, false);

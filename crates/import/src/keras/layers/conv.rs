@@ -18,9 +18,11 @@ pub(super) fn rank(class: &str) -> usize {
 }
 
 /// Reads the geometry for an input.
-pub(super) fn geometry(cx: &Cx<'_, '_>, x: TensorId) -> Result<Geometry> {
+pub(super) fn geometry(cx: &Cx<'_, '_>, input: Shape) -> Result<Geometry> {
     let rank = rank(&cx.def.class);
-    let input = cx.shape_of_rank(x, rank + 2)?;
+    if input.rank() != rank + 2 {
+        return cx.fail(format!("it takes {} dimensions and is given {}", rank + 2, cx.show(&input)));
+    }
     let channels_first = cx.channels_first();
     let channels = if channels_first { input.dims[1] } else { input.last() };
     let conv = Conv {
@@ -123,7 +125,7 @@ fn bias(cx: &mut Cx<'_, '_>, filters: u64) -> Result<Option<WeightId>> {
 
 pub(super) fn conv<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
-    let mut geometry = geometry(cx, x)?;
+    let mut geometry = geometry(cx, cx.shape(x))?;
     let filters = cx.positive("filters")?;
     let groups = cx.optional_positive("groups")?.unwrap_or(1);
     if filters % groups != 0 || geometry.channels % groups != 0 {
@@ -138,7 +140,7 @@ pub(super) fn conv<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
 
 pub(super) fn transposed<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
-    let mut geometry = geometry(cx, x)?;
+    let mut geometry = geometry(cx, cx.shape(x))?;
     let filters = cx.positive("filters")?;
     geometry.conv.transposed = true;
     let extra = cx.ints("output_padding")?;
@@ -162,7 +164,7 @@ pub(super) fn transposed<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
 
 pub(super) fn depthwise<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
-    let mut geometry = geometry(cx, x)?;
+    let mut geometry = geometry(cx, cx.shape(x))?;
     let multiplier = cx.optional_positive("depth_multiplier")?.unwrap_or(1);
     let filters = geometry.channels.saturating_mul(multiplier);
     geometry.conv.depthwise = true;
@@ -175,7 +177,7 @@ pub(super) fn depthwise<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'
 /// Two ops: a depthwise convolution, then a pointwise one that carries the bias.
 pub(super) fn separable<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
-    let mut geometry = geometry(cx, x)?;
+    let mut geometry = geometry(cx, cx.shape(x))?;
     let filters = cx.positive("filters")?;
     let multiplier = cx.optional_positive("depth_multiplier")?.unwrap_or(1);
     let middle = geometry.channels.saturating_mul(multiplier);

@@ -3,6 +3,7 @@
 //! In: a call ([`Cx`]). Out: the ops of one call and the layer's weights. A function does what the layer's `build` and
 //! `call` do in Keras 3, as far as memory depends on it.
 
+mod applications;
 mod attention;
 mod conv;
 mod core;
@@ -15,6 +16,8 @@ mod reshape;
 mod rnn;
 
 pub(super) use self::core::einsum_dense;
+pub(super) use self::merge::{broadcast, concatenated};
+pub(super) use self::reshape::{interpolation, resolve_target};
 
 use super::build::{Cx, Hints, Value};
 use crate::error::Result;
@@ -195,6 +198,10 @@ static LAYERS: &[Entry] = &[
     layer("ConvLSTM3D", rnn::conv_lstm),
     layer("Bidirectional", rnn::bidirectional),
     layer("TimeDistributed", rnn::time_distributed).masks(),
+    // keras.applications
+    layer("LayerScale", applications::layer_scale),
+    layer("StochasticDepth", applications::stochastic_depth),
+    layer("CustomScaleLayer", applications::custom_scale),
     // preprocessing
     layer("Rescaling", preprocess::rescaling).masks(),
     layer("Normalization", preprocess::normalization).masks(),

@@ -28,7 +28,8 @@ pub(super) fn normalization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Val
         let kept: Vec<u64> = axes.iter().map(|&axis| shape.dims[axis]).collect();
         cx.weight("mean", &kept, WeightKind::State)?;
         cx.weight("variance", &kept, WeightKind::State)?;
-        cx.weight("count", &[], WeightKind::Typed(DType::Int32))?;
+        // TensorFlow's plain integers are 64 bits wide.
+        cx.weight("count", &[], WeightKind::Typed(DType::Int64))?;
     }
     // subtract, divide
     Ok(Value::Tensor(cx.same(OpKind::Elementwise { steps: 2, saved: 0 }, x)?))
@@ -253,8 +254,13 @@ pub(super) fn augment<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
     let x = cx.input()?;
     let x = cx.cast(x, cx.policy.compute)?;
     let copies = live_copies(&cx.def.class);
-    if !matches!(cx.def.class.as_str(), "AutoContrast" | "Equalization" | "Solarization") {
-        cx.seed()?;
+    match cx.def.class.as_str() {
+        "AutoContrast" | "Equalization" | "ContrastLimitedAdaptiveHistogramEqualization" => {}
+        // These hold ten layers with random numbers of their own.
+        "AugMix" | "RandAugment" => {
+            cx.weight("seed_generator_state", &[10, 2], WeightKind::Seed)?;
+        }
+        _ => cx.seed()?,
     }
     Ok(Value::Tensor(cx.same(OpKind::Preprocess { live_copies: copies }, x)?))
 }

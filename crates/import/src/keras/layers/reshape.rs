@@ -137,7 +137,7 @@ pub(super) fn up_sampling<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value
     Ok(Value::Tensor(cx.op_to(kind, &[x], shape, dtype, &[])?))
 }
 
-pub(super) fn interpolation(name: &str) -> Interpolation {
+pub(in super::super) fn interpolation(name: &str) -> Interpolation {
     match name {
         "nearest" => Interpolation::Nearest,
         "bilinear" => Interpolation::Bilinear,

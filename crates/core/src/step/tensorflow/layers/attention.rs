@@ -1,6 +1,6 @@
 //! The core of attention: scores, softmax, weighted values.
 
-use super::super::Lowering;
+use super::super::{Attribute, Lowering};
 use crate::model::{Attention, DType, Op, Shape};
 use crate::step::graph::ValueId;
 
@@ -21,12 +21,14 @@ impl Lowering<'_> {
         } else {
             (key, value)
         };
-        let attr = op.outputs[0].0.wrapping_mul(2) + 16;
+        let attr = self.new_attribute(Attribute::Einsum(scores_shape.clone()));
         let mut scores = if attention.additive {
             self.additive_scores(op, query, key, attention, &scores_shape)
         } else {
             let product = self.einsum(&[query, key], scores_shape.clone(), attr);
-            if attention.multi_head { self.scale(product, 0.125) } else { product }
+            // The softmax of half-precision scores is taken in float32.
+            let wide = self.cast(product, DType::Float32);
+            if attention.multi_head { self.scale(wide, 0.125) } else { wide }
         };
         if attention.masked {
             let positions = Shape::fixed(&[1, 1, attention.query_positions, attention.key_positions]);
@@ -35,8 +37,10 @@ impl Lowering<'_> {
             scores = self.select(mask, scores, floor);
         }
         let weights = self.unary("Softmax", scores);
+        let dtype = self.dtype(value);
+        let weights = self.cast(weights, dtype);
         let dropped = self.dropout(weights, attention.dropout, None);
-        let context = self.einsum(&[dropped, value], output, attr + 1);
+        let context = self.einsum(&[dropped, value], output, attr);
         self.set_output(op, 0, context);
         self.set_output(op, 1, weights);
     }

@@ -1,6 +1,6 @@
 //! Dense layers, einsums, embeddings, products of tensors.
 
-use super::super::Lowering;
+use super::super::{Attribute, Lowering};
 use super::super::math::{elements, times};
 use crate::bytes::Size;
 use crate::model::{DType, Op, Shape};
@@ -67,44 +67,46 @@ impl Lowering<'_> {
         attr: u32,
     ) -> ValueId {
         let dtype = self.dtype(a);
-        let flops = times(elements(&shape), inner.saturating_mul(2));
+        let work = times(elements(&shape), inner.saturating_mul(2));
+        let scratch = self.widened(a, b, &shape, dtype);
         self.graph.add(NewNode {
             kernel: Kernel { name: "BatchMatMulV2", attr },
             inputs: &[a, b],
             output: (shape, dtype),
             in_place: InPlace::No,
-            scratch: vec![],
-            flops,
+            scratch,
+            work,
             after: &[],
         })
     }
 
-    /// `Einsum` of two tensors: the kernel transposes each operand, and the result, where the product needs it.
+    /// `Einsum` of two tensors: a batched product between transposed copies (einsum_op_impl.h). The attribute says which
+    /// shape needs no copy.
     pub(in crate::step::tensorflow) fn einsum(&mut self, inputs: &[ValueId], shape: Shape, attr: u32) -> ValueId {
+        let kernel = Kernel { name: "Einsum", attr };
+        let Attribute::Einsum(plain) = self.attribute(kernel) else { unreachable!("an einsum has its own attribute") };
         let dtype = self.dtype(inputs[0]);
-        let own = elements(&shape);
-        let widest = inputs.iter().map(|&input| self.graph.shape(input).last()).max().unwrap_or(1);
-        let result = shape.size(dtype);
-        let mut scratch: Vec<Size> = inputs.iter().map(|&input| self.graph.size(input)).collect();
-        scratch.push(result);
-        self.graph.add(NewNode {
-            kernel: Kernel { name: "Einsum", attr },
-            inputs,
-            output: (shape, dtype),
-            in_place: InPlace::No,
-            scratch,
-            flops: times(own, widest.saturating_mul(2)),
-            after: &[],
-        })
+        let mut scratch: Vec<Size> = inputs
+            .iter()
+            .filter(|&&input| *self.graph.shape(input) != plain)
+            .map(|&input| self.graph.size(input))
+            .collect();
+        if shape != plain {
+            scratch.push(shape.size(dtype));
+        }
+        let inner = inputs.iter().map(|&input| self.graph.shape(input).last()).max().unwrap_or(1);
+        let work = times(elements(&shape), inner.saturating_mul(2));
+        let output = (shape, dtype);
+        self.graph.add(NewNode { kernel, inputs, output, in_place: InPlace::No, scratch, work, after: &[] })
     }
 
     /// `matmul` or `einsum` of tensors.
     pub(super) fn product(&mut self, op: &Op, inputs: &[ValueId]) -> ValueId {
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
-        let attr = op.outputs[0].0 + 8;
         if inputs.len() == 1 {
-            return self.copy("Transpose", inputs, shape, attr);
+            return self.copy_op("Transpose", op, inputs);
         }
+        let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
         self.einsum(&inputs[..2], shape, attr)
     }
 
@@ -117,7 +119,8 @@ impl Lowering<'_> {
                 *side = self.unit_norm(*side);
             }
         }
-        self.einsum(&sides[..2.min(sides.len())], shape, op.outputs[0].0 + 8)
+        let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
+        self.einsum(&sides[..2.min(sides.len())], shape, attr)
     }
 
     /// Negative indices are mapped first, as NumPy has them: a comparison, a sum and a choice of the indices' size.
@@ -138,7 +141,7 @@ impl Lowering<'_> {
             output: (shape, dtype),
             in_place: InPlace::No,
             scratch: vec![],
-            flops: Size::ZERO,
+            work: Size::ZERO,
             after: &[],
         });
         self.cast(gathered, op.compute)

@@ -124,7 +124,7 @@ impl Lowering<'_> {
                     output: (tensor.shape.clone(), tensor.dtype),
                     in_place: InPlace::No,
                     scratch: if part == 0 { vec![size; live as usize] } else { vec![] },
-                    flops: size,
+                    work: size,
                     after: &[],
                 });
                 previous = vec![made];

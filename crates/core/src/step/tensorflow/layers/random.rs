@@ -10,14 +10,14 @@ impl Lowering<'_> {
     fn random(&mut self, name: &'static str, shape: Shape, dtype: DType) -> ValueId {
         let kernel = Kernel { name, attr: self.graph.nodes.len() as u32 };
         let seed = self.graph.constant(self.graph.nodes.len() as f64, DType::Int32);
-        let flops = super::super::math::times(super::super::math::elements(&shape), 10);
+        let work = super::super::math::times(super::super::math::elements(&shape), 10);
         self.graph.add(NewNode {
             kernel,
             inputs: &[seed],
             output: (shape, dtype),
             in_place: InPlace::No,
             scratch: Vec::<Size>::new(),
-            flops,
+            work,
             after: &[],
         })
     }
@@ -38,8 +38,8 @@ impl Lowering<'_> {
             }
             None => shape,
         };
-        // bfloat16 numbers are drawn as float32 and rounded (stateless_random_ops.py).
-        let uniform = self.random("StatelessRandomUniformV2", mask_shape, DType::Float32);
+        let dtype = self.dtype(x);
+        let uniform = self.random("StatelessRandomUniformV2", mask_shape, dtype);
         let bound = self.constant(rate, uniform);
         let mask = self.compare("GreaterEqual", uniform, bound);
         let scaled = self.scale(x, 1.0 / (1.0 - rate.min(0.999)));

@@ -13,7 +13,7 @@ use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 pub(in crate::step::tensorflow) struct LoopAttribute {
     /// Products of one time step: inputs and states times their kernels.
     pub step_scratch: Vec<Size>,
-    pub flops: Size,
+    pub work: Size,
     /// The loop's gradient stacks and transposes the gradients of its inputs.
     pub listed: bool,
 }
@@ -58,10 +58,10 @@ impl Lowering<'_> {
         let product = step(rnn.units.saturating_mul(gates));
         let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
         let parameters: u64 = weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
-        let flops = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps));
+        let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps));
         let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
             step_scratch: vec![product, product],
-            flops,
+            work,
             listed: !fused,
         }));
         let mut operands = vec![list];
@@ -76,7 +76,7 @@ impl Lowering<'_> {
             output: (Shape { batched, dims: vec![1, steps, units] }, dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
-            flops,
+            work,
             after: &[],
         });
         for (index, &output) in op.outputs.iter().enumerate() {
@@ -113,9 +113,9 @@ impl Lowering<'_> {
             output: (self.shape(inputs[0]), self.dtype(inputs[0])),
             in_place: InPlace::No,
             scratch,
-            flops: Size {
-                fixed: attribute.flops.fixed.saturating_mul(2),
-                per_sample: attribute.flops.per_sample.saturating_mul(2),
+            work: Size {
+                fixed: attribute.work.fixed.saturating_mul(2),
+                per_sample: attribute.work.per_sample.saturating_mul(2),
                 max_samples: u64::MAX,
             },
             after: &[],

@@ -1,8 +1,8 @@
 //! Convolutions, pooling, resizing.
 
-use super::super::convolution::Geometry;
+use super::super::convolution::{Geometry, SLOW_BYTE_WORK};
+use super::super::math::times;
 use super::super::{Attribute, Lowering};
-use crate::bytes::Size;
 use crate::model::{Conv, DType, Interpolation, Op, Pool, PoolKind, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
@@ -23,10 +23,10 @@ impl Lowering<'_> {
             dtype: op.compute,
         };
         let attribute = geometry.attribute(self.job.processor);
-        let (name, scratch, flops) = if conv.transposed {
-            (attribute.input_name, attribute.input_scratch.clone(), attribute.flops)
+        let (name, scratch, work) = if conv.transposed {
+            (attribute.input_name, attribute.input_scratch.clone(), attribute.work)
         } else {
-            (attribute.forward_name, attribute.forward_scratch.clone(), attribute.flops)
+            (attribute.forward_name, attribute.forward_scratch.clone(), attribute.work)
         };
         let attr = self.new_attribute(Attribute::Conv(attribute));
         let result = self.graph.add(NewNode {
@@ -35,7 +35,7 @@ impl Lowering<'_> {
             output: (output, op.compute),
             in_place: InPlace::No,
             scratch,
-            flops,
+            work,
             after: &[],
         });
         match op.weights.get(1) {
@@ -75,7 +75,8 @@ impl Lowering<'_> {
             output,
             in_place: InPlace::No,
             scratch,
-            flops: Size::ZERO,
+            // The kernel scatters its output element by element.
+            work: times(self.graph.size(x), SLOW_BYTE_WORK / 2),
             after: &[],
         })
     }

@@ -1,0 +1,53 @@
+# Everything a contributor runs. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-rust test-python lint fmt bench accuracy fuzz docs clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+build: ## Build the command: target/release/brimful
+	cargo build --release
+
+test: lint test-rust test-python ## Everything that CI runs
+
+test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
+	cargo test --workspace
+
+test-python: build ## End-to-end tests against real frameworks, in a virtual environment of their own
+	@if [ -d tests ]; then $(MAKE) --no-print-directory $(VENV)/ready && $(VENV)/bin/python -m pytest tests; \
+	else echo "there is no tests/ yet"; fi
+
+$(VENV)/ready: tests/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)/bin/python -m pip install --quiet -r tests/requirements.txt
+	touch $@
+
+lint: ## Formatting and lints, warnings denied
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Format the code
+	cargo fmt --all
+
+bench: ## Time the parts that must be fast
+	cargo bench --workspace
+
+accuracy: build ## Compare predictions with measured runs
+	target/release/brimful accuracy
+
+fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
+	@if [ -d fuzz ]; then cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+	cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done; \
+	else echo "there is no fuzz/ yet"; fi
+
+docs: ## Build the documentation of the code, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+
+clean: ## Remove what was built
+	cargo clean
+	rm -rf $(VENV)

@@ -1,0 +1,210 @@
+//! What can be asked on the command line.
+//!
+//! In: arguments. Out: [`Cli`]. Only the form is checked here; what a name or a size means is for the commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BRIMFUL_TARGET"), ")");
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  it fits, or the command did what was asked
+  1  it does not fit
+  2  bad usage, or an input that cannot be read";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  brimful plan model.keras --batch 128 --device t4
+  brimful plan model.json --batch 64 --device cpu --memory 3GiB
+  brimful plan model.keras --precision mixed_float16 --optimizer sgd
+  brimful plan model.keras --set input.shape=256,256,3 --set dense.units=128
+  brimful plan model.keras --format json | jq .peak
+
+MODEL is a .keras file, written by model.save('model.keras'), or the text of
+model.to_json(). Only its layers are read, not its weights.
+
+Exit codes:
+  0  it fits (a tight fit included)
+  1  it does not fit
+  2  bad usage, or a file that cannot be read";
+
+const DEVICES_EXAMPLES: &str = "\
+Examples:
+  brimful devices
+  brimful devices --format json | jq '.devices[].id'";
+
+/// Will a machine-learning job fit into memory? Know before it runs.
+#[derive(Debug, Parser)]
+#[command(name = "brimful", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Whether to use colours
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColorWhen,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Say whether a model fits, where the memory goes, the largest batch, and what to change
+    Plan(PlanArgs),
+    /// List the devices that are known, and what this machine has
+    Devices(DevicesArgs),
+}
+
+/// `brimful plan`.
+#[derive(Debug, Args)]
+#[command(after_help = PLAN_EXAMPLES)]
+pub struct PlanArgs {
+    /// The model: a .keras file, or the text of model.to_json()
+    pub model: PathBuf,
+
+    /// Samples per step [default: 32, as in Keras]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub batch: Option<u64>,
+
+    /// The optimizer, such as adam or sgd [default: as the file says, else adam]
+    #[arg(long, value_name = "NAME")]
+    pub optimizer: Option<String>,
+
+    /// The loss, such as mean_squared_error [default: as the file says, else by the last layer]
+    #[arg(long, value_name = "NAME")]
+    pub loss: Option<String>,
+
+    /// The types of weights and results [default: as the file says]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub precision: Option<Precision>,
+
+    /// What runs the model
+    #[arg(long, value_enum, value_name = "NAME", default_value_t)]
+    pub framework: FrameworkName,
+
+    /// Where it runs, such as t4, rtx-4090 or cpu; 'brimful devices' lists them [default: this machine]
+    #[arg(short, long, value_name = "NAME")]
+    pub device: Option<String>,
+
+    /// How much the framework may use, such as 15GiB [default: what the device leaves it]
+    #[arg(short, long, value_name = "SIZE")]
+    pub memory: Option<String>,
+
+    /// Change a setting of a layer first; can be given several times
+    #[arg(long = "set", value_name = "LAYER.ATTR=VALUE")]
+    pub set: Vec<String>,
+
+    /// Plan a forward pass only: no gradients, no optimizer
+    #[arg(long)]
+    pub inference: bool,
+
+    /// For people or for programs
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: PlanFormat,
+
+    /// Write the report to a file instead of the terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `brimful devices`.
+#[derive(Debug, Args)]
+#[command(after_help = DEVICES_EXAMPLES)]
+pub struct DevicesArgs {
+    /// For people or for programs
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: Format,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The formats of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// The formats of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+    /// Not there yet.
+    #[value(hide = true)]
+    Html,
+}
+
+/// Keras's dtype policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum Precision {
+    Float32,
+    MixedFloat16,
+    MixedBfloat16,
+    Bfloat16,
+    Float64,
+}
+
+impl Precision {
+    /// Keras's name for it.
+    pub fn policy(self) -> &'static str {
+        match self {
+            Precision::Float32 => "float32",
+            Precision::MixedFloat16 => "mixed_float16",
+            Precision::MixedBfloat16 => "mixed_bfloat16",
+            Precision::Bfloat16 => "bfloat16",
+            Precision::Float64 => "float64",
+        }
+    }
+}
+
+/// The frameworks, by the names of options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum FrameworkName {
+    #[default]
+    #[value(alias = "tf")]
+    Tensorflow,
+    #[value(alias = "pytorch")]
+    Torch,
+    Jax,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn names_of_policies_are_those_of_the_options() {
+        for precision in Precision::value_variants() {
+            assert_eq!(precision.to_possible_value().unwrap().get_name(), precision.policy());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Where a job is to run: a device of the catalogue, this machine's GPU, or this machine's memory.
+//!
+//! In: `--device`, `--memory` and, only where neither says enough, the [`Machine`]. Out: a [`Place`]. The size of a peak
+//! never depends on the machine that plans it; only the limit does, and only without `--device`.
+
+use std::num::NonZero;
+
+use brimful_core::bytes;
+use brimful_core::device::Device;
+use brimful_core::framework::Framework;
+use brimful_core::report::NoteReport;
+use brimful_core::step::Processor;
+
+use crate::machine::Machine;
+
+/// The threads that CPU kernels are counted with: those of the machine on which predictions were measured.
+pub const CPU_THREADS: u64 = 2;
+
+/// Where a job runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The device.
+    pub device: Device,
+    /// What kernels run on.
+    pub processor: Processor,
+    /// What the framework may allocate; none if nothing limits it.
+    pub usable_bytes: Option<u64>,
+    /// What to know about the choice.
+    pub notes: Vec<NoteReport>,
+}
+
+impl Place {
+    /// The place that the options name. `machine` is read only if it is needed.
+    pub fn choose(
+        device: Option<&str>,
+        memory: Option<&str>,
+        framework: Framework,
+        machine: impl FnOnce() -> Machine,
+    ) -> anyhow::Result<Place> {
+        let memory = memory.map(bytes::parse).transpose()?;
+        let mut place = match device {
+            Some(name) => Place::of(Device::find(name)?.clone(), framework),
+            None => Place::here(&machine(), framework)?,
+        };
+        place.usable_bytes = memory.or(place.usable_bytes);
+        if place.usable_bytes.is_none() {
+            place.note("no_limit", "Nothing limits this job: give --memory, or leave --device out to plan for this machine.");
+        }
+        if let Processor::Cpu { threads } = place.processor {
+            let host = std::thread::available_parallelism().map_or(threads, |count| NonZero::get(count) as u64);
+            if host != threads {
+                place.note(
+                    "cpu_threads",
+                    &format!("CPU kernels are counted with {threads} threads, as measured; this machine has {host}."),
+                );
+            }
+        }
+        Ok(place)
+    }
+
+    fn of(device: Device, framework: Framework) -> Place {
+        let gpu = device.compute_capability.is_some();
+        let processor = if gpu { Processor::Gpu } else { Processor::Cpu { threads: CPU_THREADS } };
+        Place { usable_bytes: device.usable_bytes(framework), device, processor, notes: Vec::new() }
+    }
+
+    /// This machine: its first GPU that tells its memory, else its CPU with what this process may use.
+    fn here(machine: &Machine, framework: Framework) -> anyhow::Result<Place> {
+        if let Some(gpu) = machine.gpus.list.iter().find_map(|gpu| gpu.device()) {
+            return Ok(Place::of(gpu, framework));
+        }
+        let mut device = Device::find("cpu")?.clone();
+        device.name = "this machine's CPU".to_owned();
+        device.capacity_bytes = machine.memory.total_bytes;
+        let mut place = Place::of(device, framework);
+        place.usable_bytes = machine.memory.allowed_bytes();
+        Ok(place)
+    }
+
+    fn note(&mut self, code: &str, text: &str) {
+        self.notes.push(NoteReport { code: code.to_owned(), layer: None, text: text.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brimful_core::bytes::{GIB, MIB};
+    use brimful_core::device::ComputeCapability;
+
+    use super::*;
+    use crate::machine::nvml::{Gpu, GpuMemory};
+
+    fn choose(device: Option<&str>, memory: Option<&str>, machine: Machine) -> anyhow::Result<Place> {
+        Place::choose(device, memory, Framework::TensorFlow, || machine)
+    }
+
+    fn with_memory() -> Machine {
+        let mut machine = Machine::default();
+        machine.memory.total_bytes = Some(16 * GIB);
+        machine.memory.limit_bytes = Some(4 * GIB);
+        machine
+    }
+
+    #[test]
+    fn a_named_device_never_looks_at_the_machine() {
+        let place = Place::choose(Some("T4"), None, Framework::TensorFlow, || panic!("not needed")).unwrap();
+        assert_eq!((place.device.id.as_str(), place.processor), ("t4", Processor::Gpu));
+        assert_eq!(place.usable_bytes, place.device.usable_bytes(Framework::TensorFlow));
+    }
+
+    #[test]
+    fn a_cpu_has_no_limit_until_one_is_given() {
+        let place = choose(Some("cpu"), None, with_memory()).unwrap();
+        assert_eq!((place.usable_bytes, place.processor), (None, Processor::Cpu { threads: 2 }));
+        assert_eq!(place.notes[0].code, "no_limit");
+        assert_eq!(choose(Some("cpu"), Some("3GiB"), with_memory()).unwrap().usable_bytes, Some(3 * GIB));
+    }
+
+    #[test]
+    fn without_a_device_it_is_this_machine() {
+        let place = choose(None, None, with_memory()).unwrap();
+        assert_eq!((place.usable_bytes, place.device.capacity_bytes), (Some(4 * GIB), Some(16 * GIB)));
+        let mut machine = with_memory();
+        machine.gpus.list = vec![Gpu {
+            index: 0,
+            name: "Tesla T4".to_owned(),
+            memory: Some(GpuMemory {
+                installed_bytes: 15_360 * MIB,
+                reserved_bytes: 447 * MIB,
+                free_bytes: 0,
+                used_bytes: 0,
+            }),
+            compute_capability: Some(ComputeCapability { major: 7, minor: 5 }),
+            processes: Vec::new(),
+        }];
+        let place = choose(None, Some("10GiB"), machine).unwrap();
+        assert_eq!((place.device.id.as_str(), place.usable_bytes), ("t4", Some(10 * GIB)));
+    }
+
+    #[test]
+    fn wrong_names_and_sizes_are_errors() {
+        let said = |device, memory| choose(device, memory, Machine::default()).unwrap_err().to_string();
+        assert!(said(Some("rtx4900"), None).contains("did you mean rtx-4090"));
+        assert!(said(Some("t4"), Some("lots")).contains("'lots' is not a size"));
+    }
+}

@@ -1,0 +1,156 @@
+//! Will it fit, what is the largest batch, and what is the cheapest change that makes it fit?
+//!
+//! In: a [`Request`]: a model that can be imported again with other settings, a job, a device and a limit. Out: the whole
+//! [`Report`]. Each remedy is one file in `remedies/` and is simulated again, never estimated. Not counted: what other
+//! processes hold, and host memory outside the framework's allocator.
+
+mod batch;
+mod inspect;
+pub mod remedies;
+mod search;
+mod setup;
+mod simulate;
+mod time;
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::framework::Framework;
+use crate::model::Model;
+use crate::report::{DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
+use crate::step::{Job, Mode};
+
+pub use batch::MAX_BATCH;
+pub use setup::{ModelChange, Pool, Setup};
+
+use self::batch::Largest;
+use self::remedies::Context;
+use self::simulate::{Orders, Outcome, Simulator};
+
+/// A model that can be had with other settings: a file that was read, or a live object.
+pub trait ModelSource: Sync {
+    /// The model with these changes, or why it cannot be built so.
+    fn model(&self, change: &ModelChange) -> Result<Model, String>;
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub struct Request<'a> {
+    /// Where the model comes from.
+    pub source: &'a dyn ModelSource,
+    /// What the user changes in it: `--set` and `--precision`.
+    pub base: ModelChange,
+    /// The job.
+    pub job: Job,
+    /// What runs it.
+    pub framework: Framework,
+    /// Where it runs.
+    pub device: Device,
+    /// The most that the framework's allocator may hold, without the context: [`Device::usable_bytes`], or less. None:
+    /// nothing limits it.
+    pub limit_bytes: Option<u64>,
+    /// What other processes hold of the device and the limit leaves out; 0 if it is not known.
+    pub held_by_others_bytes: u64,
+    /// The dtype policy that the model has with `base`, such as `float32`.
+    pub precision: String,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The source could not build the model.
+    #[error("{0}")]
+    Model(String),
+    /// The framework's step is not modelled.
+    #[error("plans for {} are not implemented: write --framework tensorflow", .0.title())]
+    Framework(Framework),
+    /// A batch without samples.
+    #[error("a batch needs at least one sample")]
+    EmptyBatch,
+}
+
+/// Less than this share of the limit to spare is [`Verdict::Tight`].
+const TIGHT_SHARE: u64 = 20;
+
+/// Predicts a job, and looks for what would make it fit.
+pub fn plan(request: &Request<'_>) -> Result<Report, PlanError> {
+    if request.framework != Framework::TensorFlow {
+        return Err(PlanError::Framework(request.framework));
+    }
+    if request.job.batch == 0 {
+        return Err(PlanError::EmptyBatch);
+    }
+    let setup = Setup::of(request);
+    let simulator = Simulator::new(request.source);
+    let first = simulator.run(&setup, Orders::One).map_err(PlanError::Model)?;
+    let context = Context::new(request, &simulator, first);
+    let (judged, remedies) = search::all(&context);
+    let (outcome, largest) = judged.map_err(PlanError::Model)?;
+    let verdict = verdict(&outcome);
+    let (remedies, cheapest_fit) = search::rank(&context, remedies, verdict);
+    Ok(report(request, &outcome, verdict, largest, remedies, cheapest_fit))
+}
+
+fn verdict(outcome: &Outcome) -> Verdict {
+    let Some(limit) = outcome.setup.limit_bytes else { return Verdict::Fits };
+    let high = outcome.high_bytes();
+    if outcome.fits {
+        return if limit - high < limit / TIGHT_SHARE { Verdict::Tight } else { Verdict::Fits };
+    }
+    if outcome.median_fits() { Verdict::Tight } else { Verdict::DoesNotFit }
+}
+
+fn report(
+    request: &Request<'_>,
+    outcome: &Arc<Outcome>,
+    verdict: Verdict,
+    largest: Largest,
+    remedies: Vec<crate::report::RemedyReport>,
+    cheapest_fit: Option<crate::report::FitPlan>,
+) -> Report {
+    let context_bytes = request.device.context_bytes(request.framework);
+    let prediction = &outcome.prediction;
+    let mode = match request.job.mode {
+        Mode::Training => "training",
+        Mode::Inference => "inference",
+    };
+    Report {
+        schema: SCHEMA,
+        model: ModelSummary {
+            name: outcome.model.name.clone(),
+            layers: outcome.model.layers.len() as u64,
+            parameters: outcome.model.parameter_count(),
+        },
+        job: JobSummary {
+            framework: request.framework.to_string(),
+            batch: request.job.batch,
+            optimizer: request.job.optimizer.name.clone(),
+            precision: request.precision.clone(),
+            mode: mode.to_owned(),
+        },
+        device: DeviceSummary {
+            name: request.device.name.clone(),
+            capacity_bytes: request.device.capacity_bytes,
+            // The peak that is shown has the context in it, so what it is compared with has it too.
+            usable_bytes: request.limit_bytes.map(|limit| limit.saturating_add(context_bytes)),
+            measured: request.device.measured(request.framework),
+        },
+        peak: Peak {
+            allocated_bytes: prediction.allocated_bytes,
+            reserved_bytes: outcome.reserved_bytes(),
+            device_bytes: prediction.allocated_bytes.saturating_add(context_bytes),
+            low_bytes: prediction.low_bytes.saturating_add(context_bytes),
+            high_bytes: prediction.high_bytes.saturating_add(context_bytes),
+            floor_bytes: prediction.floor_bytes,
+            at: inspect::moment(prediction),
+        },
+        breakdown: inspect::breakdown(prediction, context_bytes),
+        layers: inspect::heaviest_layers(&outcome.model, prediction, inspect::SHOWN_LAYERS),
+        verdict,
+        max_batch: largest.batch,
+        safe_batches: largest.safe,
+        remedies,
+        cheapest_fit,
+        notes: inspect::notes(request, outcome),
+    }
+}

@@ -1,0 +1,308 @@
+//! A report for people, as text.
+//!
+//! In: a [`Report`] and a [`Style`]. Out: lines of at most the style's width (a single word may be longer): the verdict in
+//! one sentence, then what fills the device, when, by which layers, and what to do about it. Not here: lists in full. The
+//! text shows the first few of each and says how many more the JSON has.
+
+mod bar;
+mod layout;
+#[cfg(test)]
+mod tests;
+
+use super::{Moment, RemedyReport, Report, SameResult, Verdict};
+use crate::bytes::human;
+use crate::framework::Framework;
+use layout::{GLUE, Page, clean, middle, plain_list};
+
+/// How many layers are shown.
+const LAYERS: usize = 5;
+/// How many remedies are shown.
+const REMEDIES: usize = 6;
+/// How many notes are shown.
+const NOTES: usize = 5;
+
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether parts are told apart by ANSI colours; by letters otherwise.
+    pub colour: bool,
+    /// Columns. Anything below 40 is taken as 40, anything above 200 as 200.
+    pub width: usize,
+}
+
+impl Default for Style {
+    /// What suits a file or a pipe.
+    fn default() -> Style {
+        Style { colour: false, width: 80 }
+    }
+}
+
+impl Report {
+    /// The report for people.
+    pub fn to_text(&self, style: Style) -> String {
+        let mut page = Page::new(style);
+        verdict(self, &mut page);
+        job(self, &mut page);
+        bar::write(self, &mut page);
+        breakdown(self, &mut page);
+        layers(self, &mut page);
+        batch(self, &mut page);
+        remedies(self, &mut page);
+        cheapest(self, &mut page);
+        notes(self, &mut page);
+        page.finish()
+    }
+
+    /// What the framework's allocator must hold: the peak without the context, which lies outside of what is usable.
+    fn needed_bytes(&self) -> u64 {
+        self.peak.device_bytes.saturating_sub(self.breakdown.context)
+    }
+
+    /// The upper end of the range, in the same terms.
+    fn needed_at_most_bytes(&self) -> u64 {
+        self.peak.high_bytes.saturating_sub(self.breakdown.context)
+    }
+
+    fn framework_title(&self) -> String {
+        self.job.framework.parse().map_or(self.job.framework.clone(), |f: Framework| f.title().to_owned())
+    }
+}
+
+fn verdict(report: &Report, page: &mut Page) {
+    let (needed, most) = (report.needed_bytes(), report.needed_at_most_bytes());
+    let name = clean(&report.device.name);
+    let Some(usable) = report.device.usable_bytes else {
+        page.headline(report.verdict, "Needs", &format!(" {} on {name}. No limit is known.", size(needed)));
+        return;
+    };
+    let of = format!("of {} usable on {name}", size(usable));
+    let (word, rest) = match report.verdict {
+        Verdict::Fits => ("Fits:", format!(" needs {} {of}.", size(needed))),
+        Verdict::Tight if most > usable => {
+            ("Tight:", format!(" needs {}, perhaps {}, {of}.", size(needed), size(most)))
+        }
+        Verdict::Tight => {
+            let spare = size(usable.saturating_sub(most));
+            ("Tight:", format!(" needs {} {of}; only {spare} to spare.", size(needed)))
+        }
+        Verdict::DoesNotFit if needed > usable && human(needed) == human(usable) => {
+            let over = size(needed - usable);
+            ("Does not fit:", format!(" needs {} {of}, {over} too much.", size(needed)))
+        }
+        Verdict::DoesNotFit => ("Does not fit:", format!(" needs {} {of}.", size(needed))),
+    };
+    page.headline(report.verdict, word, &rest);
+}
+
+/// What was asked for, and how sure the answer is.
+fn job(report: &Report, page: &mut Page) {
+    let (model, job) = (&report.model, &report.job);
+    let framework = report.framework_title();
+    let plural = if model.layers == 1 { "" } else { "s" };
+    let name = if model.name.is_empty() { "The model".to_owned() } else { clean(&model.name) };
+    let counted = format!("{name}: {} parameters in {} layer{plural}.", count(model.parameters), model.layers);
+    let asked = if job.mode == "inference" {
+        format!("Inference with {framework}: batch {}, {}.", job.batch, clean(&job.precision))
+    } else {
+        let (precision, optimizer) = (clean(&job.precision), clean(&job.optimizer));
+        format!("Training with {framework}: batch {}, {optimizer}, {precision}.", job.batch)
+    };
+    page.blank();
+    page.paragraph(&format!("{counted} {asked}"));
+    let (low, high) = (report.peak.low_bytes.saturating_sub(report.breakdown.context), report.needed_at_most_bytes());
+    let range = if human(low) == human(high) {
+        "The order in which ops run makes no difference.".to_owned()
+    } else {
+        let (low, high) = (size(low), size(high));
+        format!("Expect {low} to {high}, depending on the order in which ops run.")
+    };
+    let measured = if report.device.measured { "" } else { " Not checked against a real run on this device." };
+    page.paragraph(&format!("{range}{measured}"));
+}
+
+fn breakdown(report: &Report, page: &mut Page) {
+    let total = report.breakdown.total();
+    if total == 0 {
+        return;
+    }
+    page.heading("What fills it");
+    let explained = page.width() >= 76;
+    for (index, (title, bytes)) in report.breakdown.parts().into_iter().enumerate() {
+        if bytes == 0 {
+            continue;
+        }
+        let mark = bar::mark(index, page);
+        let why = if explained { format!("  {}", page.dim(bar::PARTS[index].why)) } else { String::new() };
+        page.line(&format!("  {mark} {title:<17} {:>9} {:>7}{why}", human(bytes), percent(bytes, total)));
+    }
+    page.line(&format!("    {:<17} {:>9}", "together", human(total)));
+    if let Some(moment) = &report.peak.at {
+        page.blank();
+        page.paragraph(&when(moment));
+    }
+}
+
+fn when(moment: &Moment) -> String {
+    let phase = match moment.phase.as_str() {
+        "forward" => "in the forward pass".to_owned(),
+        "backward" => "in the backward pass".to_owned(),
+        "optimizer" => "while the optimizer updates the weights".to_owned(),
+        other => format!("in {}", clean(other)),
+    };
+    let place = if moment.layer.is_empty() {
+        format!("in {}", clean(&moment.op))
+    } else {
+        format!("in layer {} ({})", clean(&moment.layer), clean(&moment.op))
+    };
+    let source = moment.source.as_ref().map_or(String::new(), |source| format!(", {}", clean(source)));
+    format!("The peak comes {phase}, {place}{source}.")
+}
+
+fn layers(report: &Report, page: &mut Page) {
+    let shown = &report.layers[..report.layers.len().min(LAYERS)];
+    let Some(most) = shown.iter().map(|layer| layer.bytes).max().filter(|most| *most > 0) else { return };
+    page.heading("Heaviest layers");
+    let width = page.width();
+    let bar = if width >= 60 { (width / 5).min(24) } else { 0 };
+    // Two spaces before each column, nine letters of size.
+    let room = width - 2 - 2 - 9 - if bar > 0 { bar + 2 } else { 0 };
+    let longest = |texts: &mut dyn Iterator<Item = &String>| texts.map(|t| clean(t).chars().count()).max().unwrap_or(0);
+    let class = longest(&mut shown.iter().map(|layer| &layer.class)).min(20);
+    let class = if room >= 20 + 2 + class { class } else { 0 };
+    let path = longest(&mut shown.iter().map(|layer| &layer.layer)).min(room - if class > 0 { class + 2 } else { 0 });
+    for layer in shown {
+        let mut line = format!("  {:<path$}", middle(&clean(&layer.layer), path));
+        if class > 0 {
+            line += &format!("  {}", page.dim(&format!("{:<class$}", middle(&clean(&layer.class), class))));
+        }
+        line += &format!("  {:>9}", human(layer.bytes));
+        if bar > 0 {
+            line += &format!("  {}", layout::small_bar(layer.bytes, most, bar));
+        }
+        page.line(line.trim_end());
+    }
+}
+
+fn batch(report: &Report, page: &mut Page) {
+    if report.device.usable_bytes.is_none() {
+        return;
+    }
+    let batch = report.job.batch;
+    let sentence = match report.max_batch {
+        None => "Not even a batch of one fits.".to_owned(),
+        Some(most) if most > batch => format!("The batch could grow to {most}."),
+        Some(most) if most == batch => format!("{most} is the largest batch that fits."),
+        Some(most) => format!("The largest batch that fits is {most}."),
+    };
+    page.heading("Batch");
+    // The largest ones say most; the largest of all has just been named.
+    let others: Vec<u64> = report.safe_batches.iter().copied().filter(|b| Some(*b) != report.max_batch).collect();
+    let shown: Vec<String> = others.iter().rev().take(4).rev().map(u64::to_string).collect();
+    if shown.is_empty() {
+        page.indented(&sentence);
+    } else {
+        page.indented(&format!("{sentence} Also simulated, and fine: {}.", plain_list(&shown)));
+    }
+}
+
+fn remedies(report: &Report, page: &mut Page) {
+    if report.remedies.is_empty() {
+        return;
+    }
+    page.heading(if report.verdict == Verdict::Fits { "What would need less" } else { "What helps" });
+    let (fitting, others): (Vec<_>, Vec<_>) = report.remedies.iter().partition(|remedy| remedy.fits);
+    for remedy in fitting.iter().chain(&others).take(REMEDIES) {
+        let mark = page.fit_mark(remedy.fits);
+        page.hanging(&format!("  {mark} "), 4, &clean(&remedy.title));
+        page.hanging("    ", 4, &outcome(report, remedy));
+    }
+    page.more(report.remedies.len(), REMEDIES);
+}
+
+/// What a remedy comes to: peak, batch, effect on the result, time.
+fn outcome(report: &Report, remedy: &RemedyReport) -> String {
+    let peak = size(remedy.peak_bytes.saturating_sub(report.breakdown.context));
+    let fits = match (remedy.fits, remedy.max_batch) {
+        (true, _) => String::new(),
+        (false, Some(most)) if most < report.job.batch => format!(", then fits up to batch {most}"),
+        (false, _) => ", still too much".to_owned(),
+    };
+    format!("{peak}{fits}; {}; {}.", effect(remedy.same_result), time(remedy.time_cost))
+}
+
+fn cheapest(report: &Report, page: &mut Page) {
+    let Some(plan) = &report.cheapest_fit else { return };
+    if plan.remedies.is_empty() {
+        return;
+    }
+    let chosen: Vec<&RemedyReport> =
+        plan.remedies.iter().filter_map(|id| report.remedies.iter().find(|remedy| remedy.id == *id)).collect();
+    page.heading("Cheapest way to fit");
+    for remedy in &chosen {
+        page.indented(&format!("{}.", clean(&remedy.title)));
+    }
+    let peak = size(plan.peak_bytes.saturating_sub(report.breakdown.context));
+    page.indented(&format!("{peak}; {}; {}.", effect(plan.same_result), time(plan.time_cost)));
+    for remedy in chosen {
+        let torch = report.job.framework == "torch";
+        let code = if torch { &remedy.apply.torch } else { &remedy.apply.keras };
+        if let Some(code) = code {
+            page.blank();
+            // Code is never wrapped: it is there to be copied.
+            code.lines().for_each(|line| page.line(&page.code(&format!("    {}", clean(line)))));
+        }
+    }
+}
+
+fn notes(report: &Report, page: &mut Page) {
+    if report.notes.is_empty() {
+        return;
+    }
+    page.heading("Notes");
+    for note in report.notes.iter().take(NOTES) {
+        let layer = note.layer.as_ref().map_or(String::new(), |layer| format!("{}: ", clean(layer)));
+        page.hanging("  - ", 4, &format!("{layer}{}", clean(&note.text)));
+    }
+    page.more(report.notes.len(), NOTES);
+}
+
+/// A size that a line does not break.
+fn size(bytes: u64) -> String {
+    human(bytes).replace(' ', &GLUE.to_string())
+}
+
+fn effect(result: SameResult) -> &'static str {
+    match result {
+        SameResult::Exact => "same result",
+        SameResult::Numerics => "same model, other rounding",
+        SameResult::Changed => "changes what is trained",
+    }
+}
+
+/// A time cost in words. Costs are estimates, so they are given to the nearest 5 %.
+fn time(cost: f64) -> String {
+    let percent = ((cost - 1.0) * 20.0).round() * 5.0;
+    match percent {
+        p if !p.is_finite() => "unknown time".to_owned(),
+        p if p >= 100.0 => format!("about {cost:.1} times as long"),
+        p if p > 0.0 => format!("about {p:.0}{GLUE}% slower"),
+        p if p < 0.0 => format!("about {:.0}{GLUE}% faster", -p),
+        _ => "as fast".to_owned(),
+    }
+}
+
+fn percent(part: u64, total: u64) -> String {
+    let percent = part as f64 * 100.0 / total.max(1) as f64;
+    if percent < 0.05 { "<0.1 %".to_owned() } else { format!("{percent:.1} %") }
+}
+
+/// A number of parameters as people say it: `25.6 million`, `1.2 billion`.
+fn count(number: u64) -> String {
+    let value = number as f64;
+    match number {
+        1_000_000_000.. => format!("{:.1} billion", value / 1e9),
+        1_000_000.. => format!("{:.1} million", value / 1e6),
+        10_000.. => format!("{:.0} thousand", value / 1e3),
+        _ => number.to_string(),
+    }
+}

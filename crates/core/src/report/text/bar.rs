@@ -1,0 +1,104 @@
+//! The picture of what fills the device: one line, to scale.
+//!
+//! In: the breakdown and what is usable. Out: a bar whose cells are shared out among the parts, the usable limit marked, and
+//! a caption under the mark. The context is left out of it: it lies outside of what is usable. Parts of less than half a
+//! cell do not show; the table below has them.
+
+use super::layout::{Page, RED};
+use crate::bytes::human;
+use crate::report::Report;
+
+/// How a part looks, and what it is.
+pub(super) struct Part {
+    letter: char,
+    colour: &'static str,
+    /// What it is, in a few plain words.
+    pub(super) why: &'static str,
+}
+
+/// In the order of `Breakdown::parts`.
+pub(super) const PARTS: [Part; 9] = [
+    Part { letter: 'P', colour: "34", why: "the weights" },
+    Part { letter: 'G', colour: "36", why: "one number per weight" },
+    Part { letter: 'O', colour: "35", why: "what it remembers per weight" },
+    Part { letter: 'A', colour: "33", why: "kept for the backward pass" },
+    Part { letter: 'I', colour: "32", why: "the batch and its labels" },
+    Part { letter: 'T', colour: "94", why: "needed for a moment" },
+    Part { letter: 'W', colour: "96", why: "scratch of kernels" },
+    Part { letter: 'S', colour: "90", why: "rounding and gaps" },
+    Part { letter: 'C', colour: "37", why: "CUDA itself, outside usable" },
+];
+/// The context's place in them.
+const CONTEXT: usize = 8;
+
+/// The sign that stands for a part in the bar and in the table.
+pub(super) fn mark(part: usize, page: &Page) -> String {
+    let Part { letter, colour, .. } = &PARTS[part];
+    if page.colour() { page.paint(colour, "█") } else { letter.to_string() }
+}
+
+pub(super) fn write(report: &Report, page: &mut Page) {
+    let parts: Vec<(usize, u64)> =
+        report.breakdown.parts().iter().map(|part| part.1).enumerate().filter(|(index, _)| *index != CONTEXT).collect();
+    let needed: u64 = parts.iter().map(|part| part.1).fold(0, u64::saturating_add);
+    let scale = needed.max(report.device.usable_bytes.unwrap_or(0));
+    if scale == 0 {
+        return;
+    }
+    // Two spaces on the left, and the mark.
+    let cells = page.width() - 4;
+    let at = |bytes: u64| (bytes as f64 / scale as f64 * cells as f64).round() as usize;
+    // Rounding the running sum gives each part its share and the whole its length.
+    let mut filled: Vec<usize> = Vec::with_capacity(cells);
+    let mut sum = 0u64;
+    for (index, bytes) in parts {
+        sum = sum.saturating_add(bytes);
+        filled.resize(at(sum).max(filled.len()), index);
+    }
+    page.blank();
+    let Some(usable) = report.device.usable_bytes else {
+        page.line(&format!("  {}", paint(&filled, false, page)));
+        return;
+    };
+    // A bar that is over shows it, if only by one cell.
+    let limit = if needed > usable { at(usable).min(cells - 1) } else { cells };
+    let within = &filled[..limit.min(filled.len())];
+    let free = page.dim(&"·".repeat(limit - within.len()));
+    let beyond = if needed > usable { &filled[limit..] } else { &[] };
+    let line = page.paint(RED, "┃");
+    page.line(&format!("  {}{free}{line}{}", paint(within, false, page), paint(beyond, true, page)));
+    let rest = if needed > usable {
+        format!("{} over", human(needed - usable))
+    } else {
+        format!("{} free", human(usable - needed))
+    };
+    let caption = format!("{} usable, {rest}", human(usable));
+    page.line(&place(&caption, limit, cells).replace('┃', &line));
+}
+
+/// The cells, each run of one part painted at once. What is beyond the limit is drawn lighter.
+fn paint(cells: &[usize], beyond: bool, page: &Page) -> String {
+    let mut text = String::new();
+    for run in cells.chunk_by(|a, b| a == b) {
+        let Part { letter, colour, .. } = &PARTS[run[0]];
+        if page.colour() {
+            text += &page.paint(colour, &if beyond { "▒" } else { "█" }.repeat(run.len()));
+        } else {
+            text.extend(std::iter::repeat_n(*letter, run.len()));
+        }
+    }
+    text
+}
+
+/// The caption beside a mark under the limit: to the right of it where there is room, else to the left.
+fn place(caption: &str, limit: usize, cells: usize) -> String {
+    let length = caption.chars().count();
+    let mark = 2 + limit;
+    if limit + 2 + length <= cells + 2 {
+        format!("{:mark$}┃ {caption}", "")
+    } else if length < mark - 1 {
+        format!("{:1$}{caption} ┃", "", mark - 1 - length)
+    } else {
+        format!("  {caption}")
+    }
+}

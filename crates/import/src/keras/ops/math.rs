@@ -1,0 +1,266 @@
+//! Arithmetic, reductions, products.
+
+use brimful_core::model::{Activation, Attention, DType, Merge, Norm, NormKind, OpKind, Reduction, Shape};
+
+use super::super::build::{Cx, Hints, Value};
+use super::super::einsum::Equation;
+use super::super::json::Json;
+use super::super::layers::broadcast;
+use super::guess;
+use crate::error::Result;
+
+/// The shape of a constant operand: a number, nested lists, or an array that Keras wrote out.
+fn constant_shape(json: &Json) -> Shape {
+    if let Some(value) = json.get("config").and_then(|config| config.get("value")) {
+        return constant_shape(value);
+    }
+    let mut dims = Vec::new();
+    let mut at = json;
+    while let Json::Array(items) = at {
+        dims.push(items.len() as u64);
+        match items.first() {
+            Some(first) => at = first,
+            None => break,
+        }
+    }
+    Shape::fixed(&dims)
+}
+
+/// The operands' shapes, tensors and constants alike.
+fn operands(cx: &Cx<'_, '_>, names: &[&str]) -> Vec<Shape> {
+    let read = names.iter().enumerate().filter_map(|(at, name)| cx.args.get(at, name));
+    read.filter_map(|value| match value {
+        Value::Tensor(tensor) => Some(cx.shape(*tensor)),
+        Value::Const(json) => Some(constant_shape(json)),
+        _ => None,
+    })
+    .collect()
+}
+
+pub(super) fn binary<'d>(cx: &mut Cx<'_, 'd>, kind: Merge, hints: Hints<'d>) -> Result<Value<'d>> {
+    let shapes = operands(cx, &["x1", "x2"]);
+    let inputs = cx.args.tensors();
+    let shape = match &shapes[..] {
+        [a, b] => broadcast(a, b),
+        [one] => Some(one.clone()),
+        _ => None,
+    };
+    let Some(shape) = shape else { return guess(cx, hints) };
+    let dtype = match kind {
+        Merge::Compare => DType::Bool,
+        Merge::Divide if !cx.policy.compute.is_float() && cx.def.class != "FloorDivide" => DType::Float32,
+        _ => cx.policy.compute,
+    };
+    if inputs.len() == 1 && kind != Merge::Compare {
+        // With a constant there is one gradient, and only curved functions read a value for it.
+        let saved = u32::from(matches!(kind, Merge::Maximum | Merge::Minimum) || cx.def.class == "Power");
+        return Ok(Value::Tensor(cx.op_to(OpKind::Elementwise { steps: 1, saved }, &inputs, shape, dtype, &[])?));
+    }
+    Ok(Value::Tensor(cx.op_to(OpKind::Merge(kind), &inputs, shape, dtype, &[])?))
+}
+
+pub(super) fn where_<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let shapes = operands(cx, &["condition", "x1", "x2"]);
+    let mut all = shapes.into_iter();
+    let first = all.next();
+    let shape = all.fold(first, |shape, next| shape.and_then(|shape| broadcast(&shape, &next)));
+    let Some(shape) = shape else { return guess(cx, hints) };
+    let inputs = cx.args.tensors();
+    // The condition does not decide the type.
+    let rest: Vec<_> = [(1, "x1"), (2, "x2")]
+        .iter()
+        .filter_map(|(at, name)| cx.args.get(*at, name))
+        .flat_map(Value::tensors)
+        .collect();
+    let dtype = if rest.is_empty() { DType::Float32 } else { super::promote(cx, &rest) };
+    Ok(Value::Tensor(cx.op_to(OpKind::Merge(Merge::Select), &inputs, shape, dtype, &[])?))
+}
+
+/// The shape after a reduction over the op's `axis`.
+fn reduced(cx: &Cx<'_, '_>, shape: &Shape, axis: Option<&Json>, keep: bool) -> Result<Shape> {
+    let axes: Vec<usize> = match axis {
+        None => (0..shape.rank()).collect(),
+        Some(Json::Array(items)) => {
+            let axis = |item: &Json| cx.axis(item.as_int().unwrap_or(i64::MAX), shape.rank());
+            items.iter().map(axis).collect::<Result<_>>()?
+        }
+        Some(one) => vec![cx.axis(one.as_int().unwrap_or(i64::MAX), shape.rank())?],
+    };
+    let mut out = Shape { batched: shape.batched && !axes.contains(&0), dims: Vec::new() };
+    for (at, &dim) in shape.dims.iter().enumerate() {
+        if !axes.contains(&at) {
+            out.dims.push(dim);
+        } else if keep {
+            out.dims.push(1);
+        }
+    }
+    Ok(out)
+}
+
+pub(super) fn reduce<'d>(cx: &mut Cx<'_, 'd>, kind: Reduction) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let out = reduced(cx, &cx.shape(x), cx.get("axis"), cx.flag("keepdims", false))?;
+    let dtype = match (kind, cx.def.class.as_str()) {
+        (_, "All" | "Any") => DType::Bool,
+        (Reduction::Index, _) => DType::Int32,
+        (Reduction::Mean | Reduction::Variance, _) if !cx.policy.compute.is_float() => DType::Float32,
+        _ => cx.policy.compute,
+    };
+    Ok(Value::Tensor(cx.op_to(OpKind::Reduce { kind }, &[x], out, dtype, &[])?))
+}
+
+pub(super) fn moments<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let out = reduced(cx, &cx.shape(x), cx.get("axes"), cx.flag("keepdims", false))?;
+    let mean = cx.op(OpKind::Reduce { kind: Reduction::Mean }, &[x], out.clone(), &[])?;
+    let variance = cx.op(OpKind::Reduce { kind: Reduction::Variance }, &[x], out, &[])?;
+    Ok(Value::list(&[mean, variance]))
+}
+
+pub(super) fn top_k<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let mut shape = cx.shape(x);
+    let k = cx.positive("k")?;
+    let Some(last) = shape.dims.last_mut() else { return cx.fail("it takes at least 1 dimension") };
+    *last = k;
+    let dtype = cx.dtype(x);
+    let results = vec![(shape.clone(), dtype), (shape, DType::Int32)];
+    let outputs = cx.op_many(OpKind::Reduce { kind: Reduction::Max }, &[x], results, &[])?;
+    Ok(Value::list(&outputs))
+}
+
+pub(super) fn gelu<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    // The function's default is the approximation; `keras.activations.gelu` asks for the exact form.
+    let kind = if cx.flag("approximate", true) { Activation::GeluTanh } else { Activation::Gelu };
+    Ok(Value::Tensor(cx.same(OpKind::Activation(kind), x)?))
+}
+
+pub(super) fn glu<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let mut shape = cx.shape(x);
+    let axis = cx.axis(cx.int("axis", -1)?, shape.rank())?;
+    shape.dims[axis] /= 2;
+    let dtype = cx.dtype(x);
+    let halves = cx.op_many(OpKind::Split, &[x], vec![(shape.clone(), dtype); 2], &[])?;
+    let gate = cx.same(OpKind::Activation(Activation::Sigmoid), halves[1])?;
+    Ok(Value::Tensor(cx.op(OpKind::Merge(Merge::Multiply), &[halves[0], gate], shape, &[])?))
+}
+
+pub(super) fn cumulative<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let mut x = cx.input()?;
+    if !cx.has("axis") {
+        // Over all values: flattened first.
+        let shape = cx.shape(x);
+        let flat = Shape { batched: shape.batched, dims: vec![shape.elements()] };
+        x = cx.op(OpKind::Reshape, &[x], flat, &[])?;
+    }
+    let saved = u32::from(cx.def.class == "Cumprod");
+    Ok(Value::Tensor(cx.same(OpKind::Elementwise { steps: 1, saved }, x)?))
+}
+
+pub(super) fn identity<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    Ok(Value::Tensor(cx.same(OpKind::Identity, x)?))
+}
+
+pub(super) fn cast<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let wanted = cx.text("dtype").and_then(DType::parse).unwrap_or(cx.dtype(x));
+    Ok(Value::Tensor(cx.cast(x, wanted)?))
+}
+
+pub(super) fn index_like<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let shape = cx.shape(x);
+    Ok(Value::Tensor(cx.op_to(OpKind::Reduce { kind: Reduction::Index }, &[x], shape, DType::Int32, &[])?))
+}
+
+pub(super) fn normalize<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let shape = cx.shape(x);
+    let axis = cx.ints("axis")?.first().copied().unwrap_or(-1);
+    let axis = cx.axis(axis, shape.rank())?;
+    let kind = match cx.def.class.as_str() {
+        "RMSNorm" => NormKind::Rms,
+        "LayerNorm" => NormKind::Layer,
+        _ => NormKind::Unit,
+    };
+    let norm = Norm { kind, scale: false, center: false, axis, trainable: true };
+    Ok(Value::Tensor(cx.op(OpKind::Norm(norm), &[x], shape, &[])?))
+}
+
+pub(super) fn matmul<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let inputs = cx.args.tensors();
+    let shapes = operands(cx, &["x1", "x2"]);
+    let [a, b] = &shapes[..] else { return guess(cx, hints) };
+    if a.rank() < 2 || b.rank() < 2 {
+        return guess(cx, hints);
+    }
+    let split = |shape: &Shape| {
+        let (lead, tail) = shape.dims.split_at(shape.rank() - 2);
+        (Shape { batched: shape.batched && !lead.is_empty(), dims: lead.to_vec() }, tail[0], tail[1])
+    };
+    let ((lead_a, rows, inner), (lead_b, other, columns)) = (split(a), split(b));
+    if inner != other {
+        return cx.fail(format!("{} and {} cannot be multiplied", cx.show(a), cx.show(b)));
+    }
+    let Some(mut out) = broadcast(&lead_a, &lead_b) else { return guess(cx, hints) };
+    // A plain matrix of samples keeps its batch in the rows.
+    out.batched |= a.batched && a.rank() == 2;
+    out.dims.extend_from_slice(&[rows, columns]);
+    Ok(Value::Tensor(cx.op(OpKind::MatMul, &inputs, out, &[])?))
+}
+
+pub(super) fn einsum<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let inputs = cx.args.tensors();
+    let shapes: Vec<Shape> = inputs.iter().map(|&input| cx.shape(input)).collect();
+    let ranks: Vec<usize> = shapes.iter().map(Shape::rank).collect();
+    let Some(equation) = cx.text("subscripts").and_then(|text| Equation::resolve(text, &ranks)) else {
+        return guess(cx, hints);
+    };
+    let dims: Vec<&[u64]> = shapes.iter().map(|shape| shape.dims.as_slice()).collect();
+    let Some(dims) = equation.result_dims(&dims) else { return guess(cx, hints) };
+    // The result counts batches if its first letter is some operand's batch.
+    let batch = |(operand, shape): (&String, &Shape)| {
+        shape.batched && equation.result.contains(operand.chars().next().unwrap_or(' '))
+    };
+    let batched = equation.operands.iter().zip(&shapes).any(batch);
+    Ok(Value::Tensor(cx.op(OpKind::Einsum { equation: equation.text() }, &inputs, Shape { batched, dims }, &[])?))
+}
+
+pub(super) fn attention<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let tensor = |at, name| cx.args.get(at, name).and_then(|value| value.tensors().first().copied());
+    let (Some(query), Some(key), Some(value)) = (tensor(0, "query"), tensor(1, "key"), tensor(2, "value")) else {
+        return guess(cx, hints);
+    };
+    let (q, k, v) = (cx.shape(query), cx.shape(key), cx.shape(value));
+    if q.rank() != 4 || k.rank() != 4 || v.rank() != 4 {
+        return guess(cx, hints);
+    }
+    let mask = tensor(4, "mask").or(tensor(3, "bias"));
+    let core = Attention {
+        heads: q.dims[2],
+        key_value_heads: k.dims[2],
+        query_positions: q.dims[1],
+        key_positions: k.dims[1],
+        key_size: k.dims[3],
+        value_size: v.dims[3],
+        dropout: 0.0,
+        masked: mask.is_some() || cx.flag("is_causal", false),
+        additive: false,
+        return_scores: false,
+        multi_head: true,
+        flash: cx.flag("flash_attention", false),
+    };
+    let mut out = q;
+    out.dims[3] = v.dims[3];
+    let mut inputs = vec![query, value, key];
+    inputs.extend(mask);
+    Ok(Value::Tensor(cx.op(OpKind::Attention(core), &inputs, out, &[])?))
+}
+
+/// The size of an array that Keras wrote out, for indices.
+pub(super) fn constant_dims(json: &Json) -> Vec<u64> {
+    constant_shape(json).dims
+}

@@ -1,0 +1,285 @@
+//! Functions of `keras.ops` as nodes of a functional graph.
+//!
+//! In: a call. Out: ops. Functions have no weights and no dtype policy: they compute in the type of their operands. One that
+//! is not in the registry is bounded with the shape that Keras recorded, and a note says so.
+
+mod math;
+mod move_;
+
+use brimful_core::model::{Activation, DType, Merge, OpKind, Reduction, TensorId};
+
+use super::build::{Cx, Hints, Value};
+use super::custom;
+use super::policy::Policy;
+use crate::error::Result;
+
+type Translate = for<'b, 'd> fn(&mut Cx<'b, 'd>, Hints<'d>) -> Result<Value<'d>>;
+
+/// A registered function.
+pub(super) struct OpEntry {
+    class: &'static str,
+    how: How,
+}
+
+/// What a function does.
+enum How {
+    /// An activation.
+    Activation(Activation),
+    /// An elementwise function of one tensor; whether backward reads its input or result.
+    Unary { saves: bool },
+    /// An elementwise function of one tensor with a Boolean result.
+    Test,
+    /// An elementwise function of two.
+    Binary(Merge),
+    /// A reduction.
+    Reduce(Reduction),
+    /// Anything else.
+    With(Translate),
+}
+
+/// The function of a class.
+pub(super) fn find(class: &str) -> Option<&'static OpEntry> {
+    OPS.iter().find(|entry| entry.class == class)
+}
+
+/// Calls a function.
+pub(super) fn call<'d>(cx: &mut Cx<'_, 'd>, entry: &'static OpEntry, hints: Hints<'d>) -> Result<Value<'d>> {
+    let tensors = cx.args.tensors();
+    let compute = promote(cx, &tensors);
+    cx.policy = Policy { compute, variable: compute, quantized: false };
+    match &entry.how {
+        How::Activation(kind) => {
+            let x = cx.input()?;
+            Ok(Value::Tensor(cx.same(OpKind::Activation(*kind), x)?))
+        }
+        How::Unary { saves } => {
+            let x = cx.input()?;
+            Ok(Value::Tensor(cx.same(OpKind::Elementwise { steps: 1, saved: u32::from(*saves) }, x)?))
+        }
+        How::Test => {
+            let x = cx.input()?;
+            let shape = cx.shape(x);
+            Ok(Value::Tensor(cx.op_to(OpKind::Merge(Merge::Compare), &[x], shape, DType::Bool, &[])?))
+        }
+        How::Binary(kind) => math::binary(cx, *kind, hints),
+        How::Reduce(kind) => math::reduce(cx, *kind),
+        How::With(translate) => translate(cx, hints),
+    }
+}
+
+/// The type that operands are brought to.
+fn promote(cx: &Cx<'_, '_>, tensors: &[TensorId]) -> DType {
+    let mut best: Option<DType> = None;
+    for &tensor in tensors {
+        let dtype = cx.dtype(tensor);
+        best = Some(match best {
+            None => dtype,
+            Some(best) if best == dtype => best,
+            Some(best) => match (best.is_float(), dtype.is_float()) {
+                (true, false) => best,
+                (false, true) => dtype,
+                // Half precisions of two kinds meet in single.
+                (true, true) if best.bytes() == dtype.bytes() => DType::Float32,
+                _ if dtype.bytes() > best.bytes() => dtype,
+                _ => best,
+            },
+        });
+    }
+    best.unwrap_or(DType::Float32)
+}
+
+/// Gives up on exactness for this call.
+fn guess<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    custom::call(cx, "keras.ops", hints)
+}
+
+const fn op(class: &'static str, how: How) -> OpEntry {
+    OpEntry { class, how }
+}
+
+const READS: How = How::Unary { saves: true };
+const LINEAR: How = How::Unary { saves: false };
+
+/// The registry.
+static OPS: &[OpEntry] = &[
+    // activations
+    op("Relu", How::Activation(Activation::Relu)),
+    op("Relu6", How::Activation(Activation::Relu6)),
+    op("Sigmoid", How::Activation(Activation::Sigmoid)),
+    op("Tanh", How::Activation(Activation::Tanh)),
+    op("Softplus", How::Activation(Activation::Softplus)),
+    op("Softsign", How::Activation(Activation::Softsign)),
+    op("Silu", How::Activation(Activation::Silu)),
+    op("LogSigmoid", How::Activation(Activation::LogSigmoid)),
+    op("LeakyRelu", How::Activation(Activation::LeakyRelu)),
+    op("HardSigmoid", How::Activation(Activation::HardSigmoid)),
+    op("HardSilu", How::Activation(Activation::HardSilu)),
+    op("HardTanh", How::Activation(Activation::HardTanh)),
+    op("Elu", How::Activation(Activation::Elu)),
+    op("Selu", How::Activation(Activation::Selu)),
+    op("Celu", How::Activation(Activation::Celu)),
+    op("Softmax", How::Activation(Activation::Softmax)),
+    op("LogSoftmax", How::Activation(Activation::LogSoftmax)),
+    op("Exp", How::Activation(Activation::Exponential)),
+    op("Square", How::Activation(Activation::Square)),
+    op("Sqrt", How::Activation(Activation::Sqrt)),
+    op("Squareplus", How::Activation(Activation::Other)),
+    op("SparsePlus", How::Activation(Activation::Other)),
+    op("SparseSigmoid", How::Activation(Activation::Other)),
+    op("SoftShrink", How::Activation(Activation::Other)),
+    op("HardShrink", How::Activation(Activation::Other)),
+    op("TanhShrink", How::Activation(Activation::Other)),
+    op("Threshold", How::Activation(Activation::Other)),
+    op("Sparsemax", How::Activation(Activation::Other)),
+    op("Gelu", How::With(math::gelu)),
+    op("Glu", How::With(math::glu)),
+    // one tensor
+    op("Absolute", READS),
+    op("Abs", READS),
+    op("Fabs", READS),
+    op("Log", READS),
+    op("Log10", READS),
+    op("Log1p", READS),
+    op("Log2", READS),
+    op("Expm1", READS),
+    op("Exp2", READS),
+    op("Rsqrt", READS),
+    op("Cbrt", READS),
+    op("Reciprocal", READS),
+    op("Sin", READS),
+    op("Cos", READS),
+    op("Tan", READS),
+    op("Sinh", READS),
+    op("Cosh", READS),
+    op("Arcsin", READS),
+    op("Arccos", READS),
+    op("Arctan", READS),
+    op("Arcsinh", READS),
+    op("Arccosh", READS),
+    op("Arctanh", READS),
+    op("Erf", READS),
+    op("Erfinv", READS),
+    op("Clip", READS),
+    op("Sinc", READS),
+    op("Negative", LINEAR),
+    op("Round", LINEAR),
+    op("Floor", LINEAR),
+    op("Ceil", LINEAR),
+    op("Trunc", LINEAR),
+    op("Sign", LINEAR),
+    op("Copy", LINEAR),
+    op("Real", LINEAR),
+    op("Conjugate", LINEAR),
+    op("NanToNum", READS),
+    op("Cumsum", How::With(math::cumulative)),
+    op("Cumprod", How::With(math::cumulative)),
+    op("Flip", LINEAR),
+    op("Fliplr", LINEAR),
+    op("Flipud", LINEAR),
+    op("Roll", LINEAR),
+    op("Tril", LINEAR),
+    op("Triu", LINEAR),
+    op("Sort", READS),
+    op("Deg2rad", LINEAR),
+    op("Rad2deg", LINEAR),
+    op("ZerosLike", LINEAR),
+    op("OnesLike", LINEAR),
+    op("FullLike", LINEAR),
+    op("EmptyLike", LINEAR),
+    op("BitwiseNot", LINEAR),
+    op("BitwiseInvert", LINEAR),
+    op("LogicalNot", How::Test),
+    op("Isfinite", How::Test),
+    op("Isinf", How::Test),
+    op("Isnan", How::Test),
+    op("Isposinf", How::Test),
+    op("Isneginf", How::Test),
+    op("Signbit", How::Test),
+    op("StopGradient", How::With(math::identity)),
+    op("ConvertToTensor", How::With(math::cast)),
+    op("Cast", How::With(math::cast)),
+    op("SaturateCast", How::With(math::cast)),
+    op("Argsort", How::With(math::index_like)),
+    op("Normalize", How::With(math::normalize)),
+    op("RMSNorm", How::With(math::normalize)),
+    op("LayerNorm", How::With(math::normalize)),
+    // two tensors
+    op("Add", How::Binary(Merge::Add)),
+    op("Subtract", How::Binary(Merge::Subtract)),
+    op("Multiply", How::Binary(Merge::Multiply)),
+    op("Divide", How::Binary(Merge::Divide)),
+    op("TrueDivide", How::Binary(Merge::Divide)),
+    op("DivideNoNan", How::Binary(Merge::Divide)),
+    op("FloorDivide", How::Binary(Merge::Divide)),
+    op("Mod", How::Binary(Merge::Divide)),
+    op("Fmod", How::Binary(Merge::Divide)),
+    op("Power", How::Binary(Merge::Divide)),
+    op("Arctan2", How::Binary(Merge::Divide)),
+    op("Hypot", How::Binary(Merge::Divide)),
+    op("Logaddexp", How::Binary(Merge::Divide)),
+    op("Maximum", How::Binary(Merge::Maximum)),
+    op("Fmax", How::Binary(Merge::Maximum)),
+    op("Minimum", How::Binary(Merge::Minimum)),
+    op("Fmin", How::Binary(Merge::Minimum)),
+    op("BitwiseAnd", How::Binary(Merge::Add)),
+    op("BitwiseOr", How::Binary(Merge::Add)),
+    op("BitwiseXor", How::Binary(Merge::Add)),
+    op("Equal", How::Binary(Merge::Compare)),
+    op("NotEqual", How::Binary(Merge::Compare)),
+    op("Greater", How::Binary(Merge::Compare)),
+    op("GreaterEqual", How::Binary(Merge::Compare)),
+    op("Less", How::Binary(Merge::Compare)),
+    op("LessEqual", How::Binary(Merge::Compare)),
+    op("LogicalAnd", How::Binary(Merge::Compare)),
+    op("LogicalOr", How::Binary(Merge::Compare)),
+    op("LogicalXor", How::Binary(Merge::Compare)),
+    op("Isclose", How::Binary(Merge::Compare)),
+    op("Where", How::With(math::where_)),
+    op("Matmul", How::With(math::matmul)),
+    op("Dot", How::With(math::matmul)),
+    op("Einsum", How::With(math::einsum)),
+    op("DotProductAttention", How::With(math::attention)),
+    // reductions
+    op("Sum", How::Reduce(Reduction::Sum)),
+    op("Nansum", How::Reduce(Reduction::Sum)),
+    op("Mean", How::Reduce(Reduction::Mean)),
+    op("Nanmean", How::Reduce(Reduction::Mean)),
+    op("Average", How::Reduce(Reduction::Mean)),
+    op("Max", How::Reduce(Reduction::Max)),
+    op("Amax", How::Reduce(Reduction::Max)),
+    op("Min", How::Reduce(Reduction::Min)),
+    op("Amin", How::Reduce(Reduction::Min)),
+    op("Var", How::Reduce(Reduction::Variance)),
+    op("Std", How::Reduce(Reduction::Variance)),
+    op("Prod", How::Reduce(Reduction::Variance)),
+    op("Logsumexp", How::Reduce(Reduction::Variance)),
+    op("Norm", How::Reduce(Reduction::Variance)),
+    op("Argmax", How::Reduce(Reduction::Index)),
+    op("Argmin", How::Reduce(Reduction::Index)),
+    op("CountNonzero", How::Reduce(Reduction::Index)),
+    op("All", How::Reduce(Reduction::Index)),
+    op("Any", How::Reduce(Reduction::Index)),
+    op("Moments", How::With(math::moments)),
+    op("TopK", How::With(math::top_k)),
+    // moving values
+    op("Reshape", How::With(move_::reshape)),
+    op("Ravel", How::With(move_::ravel)),
+    op("Transpose", How::With(move_::transpose)),
+    op("Swapaxes", How::With(move_::swap_axes)),
+    op("Moveaxis", How::With(move_::move_axis)),
+    op("ExpandDims", How::With(move_::expand_dims)),
+    op("Squeeze", How::With(move_::squeeze)),
+    op("Concatenate", How::With(move_::concatenate)),
+    op("Stack", How::With(move_::stack)),
+    op("Unstack", How::With(move_::unstack)),
+    op("Split", How::With(move_::split)),
+    op("GetItem", How::With(move_::get_item)),
+    op("Take", How::With(move_::take)),
+    op("TakeAlongAxis", How::With(move_::take_along_axis)),
+    op("Tile", How::With(move_::tile)),
+    op("Repeat", How::With(move_::repeat)),
+    op("BroadcastTo", How::With(move_::broadcast_to)),
+    op("Pad", How::With(move_::pad)),
+    op("OneHot", How::With(move_::one_hot)),
+    op("Resize", How::With(move_::resize)),
+];
