@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python lint fmt bench accuracy fuzz docs clean
+.PHONY: help build test test-rust test-python lint fmt bench accuracy fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -44,6 +44,9 @@ fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and
 	@if [ -d fuzz ]; then cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 	cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done; \
 	else echo "there is no fuzz/ yet"; fi
+
+readme: ## Write the output of the command into the README again
+	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

@@ -77,6 +77,25 @@ def sequential_without_input():
 
 
 @fixture
+def sequential_of_models():
+    i = keras.Input((8, 8, 3), name="image")
+    base = keras.Model(i, L.GlobalAveragePooling2D()(L.Conv2D(4, 3)(i)), name="base")
+    return keras.Sequential([base, keras.Sequential([L.Dense(6), L.ReLU()], name="middle"), L.Dense(2)])
+
+
+@fixture
+def adapted():
+    """Low-rank adaptations: frozen kernels, two trained factors each."""
+    i = keras.Input((6,), dtype="int32")
+    layers = L.Embedding(20, 8), L.Dense(7), L.EinsumDense("abc,cd->abd", output_shape=(6, 5), bias_axes="d"), L.Conv1D(4, 3)
+    x = i
+    for layer in layers:
+        x = layer(x)
+        layer.enable_lora(2)
+    return keras.Model(i, x)
+
+
+@fixture
 def frozen():
     base = keras.Sequential([L.Input((8, 8, 3)), L.Conv2D(4, 3), L.BatchNormalization(), L.ReLU(6.0)], name="base")
     base.trainable = False
@@ -370,6 +389,60 @@ def functions():
     return keras.Model([i, j], [y, w, s, p, c, n, g, q, h, r, k, o, d, v, index, ops.logical_and(i > 0, j < 0), -i / j, ops.cumsum(i), i[:, None, ..., 2]])
 
 
+class Widen(L.Layer):
+    """A custom layer with a weight and another output shape than its input's."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 2 * shape[-1]))
+
+    def call(self, x):
+        return ops.matmul(x, self.kernel)
+
+
+class Cell(L.Layer):
+    """A custom recurrent cell."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = self.state_size = units
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], self.units))
+
+    def call(self, x, states):
+        y = ops.matmul(x, self.kernel) + states[0]
+        return y, [y]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def custom():
+    def squash(x):
+        return ops.tanh(x) * 2
+
+    i = keras.Input((10, 6))
+    x = Widen()(i)
+    x = L.Lambda(lambda x: x[:, ::2])(x)
+    x = L.Dense(8, activation=squash)(x)
+    x = L.RNN(Cell(5), return_sequences=True)(x)
+    return keras.Model(i, ops.nan_to_num(ops.median(x, axis=1)))
+
+
+def custom_sequential():
+    return keras.Sequential([L.Input((10, 6)), Widen(), L.Flatten(), L.Dense(2)])
+
+
+def quantized():
+    m = keras.Sequential([L.Input((16,)), L.Dense(8), L.Dense(4)])
+    m.quantize("int8")
+    return m
+
+
+# Models that Keras's own answers do not describe: the tests say what is expected of them.
+ODD = [custom, custom_sequential, quantized]
+
+
 def compiled(**kwargs):
     m = keras.Sequential([L.Input((4,)), L.Dense(3), L.Dense(2)])
     m.compile(**kwargs)
@@ -435,6 +508,9 @@ def fixtures():
         (out / f"{name}.json").write_text(model.to_json())
         expected[name] = answers(model)
         print(name, expected[name]["params"])
+    for make in ODD:
+        keras.utils.clear_session()
+        (out / f"{make.__name__}.json").write_text(make().to_json())
     for name, make in ARCHIVES.items():
         keras.utils.clear_session()
         write_archive(make(), out / f"{name}.keras")

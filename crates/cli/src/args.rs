@@ -43,8 +43,8 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// Whether to use colours
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    /// Whether to use colours; auto: on a terminal
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, display_order = 900)]
     pub color: ColorWhen,
 }
 
@@ -100,7 +100,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub inference: bool,
 
-    /// For people or for programs
+    /// For people (text) or for programs (json)
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: PlanFormat,
 
@@ -113,42 +113,37 @@ pub struct PlanArgs {
 #[derive(Debug, Args)]
 #[command(after_help = DEVICES_EXAMPLES)]
 pub struct DevicesArgs {
-    /// For people or for programs
+    /// For people (text) or for programs (json)
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: Format,
 }
 
-/// When to use colours.
+// The help lists the variants of these; documentation on them would turn each list into a paragraph.
+
+/// When to use colours: `auto` is on a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorWhen {
-    /// On a terminal.
     #[default]
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
 /// The formats of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people.
     #[default]
     Text,
-    /// For programs.
     Json,
 }
 
 /// The formats of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
-    /// For people.
     #[default]
     Text,
-    /// For programs.
     Json,
-    /// Not there yet.
+    // Known, to be refused with a sentence of its own.
     #[value(hide = true)]
     Html,
 }
@@ -156,7 +151,6 @@ pub enum PlanFormat {
 /// Keras's dtype policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-#[allow(missing_docs)]
 pub enum Precision {
     Float32,
     MixedFloat16,
@@ -180,7 +174,6 @@ impl Precision {
 
 /// The frameworks, by the names of options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs)]
 pub enum FrameworkName {
     #[default]
     #[value(alias = "tf")]

@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod crash;
 mod exit;
 mod machine;
 mod model_file;
@@ -27,9 +28,11 @@ fn main() -> ExitCode {
             return if message.use_stderr() { Exit::Unusable } else { Exit::Done }.into();
         }
     };
-    let exit = run(&cli).unwrap_or_else(|error| {
-        output::error(&error);
-        Exit::Unusable
+    let exit = crash::contained(|| {
+        run(&cli).unwrap_or_else(|error| {
+            output::error(&error);
+            Exit::Unusable
+        })
     });
     exit.into()
 }

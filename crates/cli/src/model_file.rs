@@ -54,7 +54,8 @@ fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The archive with its texts, and nothing in all other entries.
 fn without_weights(file: impl Read + Seek) -> Result<Vec<u8>, ImportError> {
     let mut archive = ZipArchive::new(file).map_err(|error| unreadable("the archive", &error))?;
-    let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
+    // A name that is not text is none that the importer looks for.
+    let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     if names.len() > MAX_ENTRIES {
         let limit = format!("{MAX_ENTRIES} entries");
         return Err(ImportError::TooLarge { what: "the archive".to_owned(), limit });

@@ -104,6 +104,12 @@ impl Runs {
         self.traces.iter().all(|trace| self.place(trace, batch, limit_bytes).failure.is_none())
     }
 
+    /// The share of the orders that get through in a pool of this size, from 0 to 1.
+    pub fn fitting_share(&self, batch: u64, limit_bytes: u64) -> f64 {
+        let fitting = self.traces.iter().filter(|trace| self.place(trace, batch, limit_bytes).failure.is_none());
+        fitting.count() as f64 / self.traces.len().max(1) as f64
+    }
+
     fn place(&self, trace: &Trace, batch: u64, limit_bytes: u64) -> Placement {
         let options = match self.processor {
             Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),

@@ -50,7 +50,8 @@ fn as_text(machine: &Machine, width: Option<usize>) -> String {
 memory: what CUDA reports; ~ assumed from a similar card or the size on the box.
 TensorFlow, PyTorch: what their allocators can hold at most by default, alone on
 the device; * compared with real runs there, the others follow from public logs.
-cpu is a device too: the memory of this machine, or what --memory says.
+cpu is a device too, with the limit that --memory sets. Without --device, a plan
+is for this machine: its first GPU, or its CPU and the RAM that it may use.
 ",
     );
     text

@@ -5,15 +5,14 @@
 use std::sync::{Arc, Mutex};
 
 use super::ModelSource;
+use super::batch::floor_line;
 use super::remedies::int8_weights;
 use super::setup::{ModelChange, Pool, Setup};
 use super::time;
-use crate::allocator::floor::Floor;
-use crate::allocator::place;
 use crate::bytes::MIB;
 use crate::model::Model;
 use crate::predict::{Prediction, Runs};
-use crate::step::Processor;
+use crate::step::{Job, Processor};
 
 /// In how many orders the kernels are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub struct Outcome {
     /// Its model.
     pub model: Arc<Model>,
     /// Its kernels, in one or several orders.
-    pub runs: Runs,
+    pub runs: Arc<Runs>,
     /// Its peak.
     pub prediction: Prediction,
     /// Whether every order fits.
@@ -46,13 +45,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn new(setup: &Setup, model: Arc<Model>, orders: Orders) -> Outcome {
-        let runs = Runs::new(&model, &setup.device_job(), orders == Orders::Several);
+    fn new(setup: &Setup, model: Arc<Model>, runs: Arc<Runs>) -> Outcome {
         let at_once = setup.at_once();
         let prediction = predict(setup, &runs, at_once);
         let sample_ns = time::sample_ns(setup, &model, &runs.graph);
         let mut outcome = Outcome { setup: setup.clone(), model, runs, prediction, fits: true, sample_ns };
-        outcome.fits = outcome.fits_with(at_once, outcome.high_bytes());
+        outcome.fits = setup.limit_bytes.is_none_or(|limit| outcome.high_bytes() <= limit && outcome.fits_at(at_once));
         outcome
     }
 
@@ -70,60 +68,50 @@ impl Outcome {
         }
     }
 
-    /// Whether the same kernels fit with another number of samples at once.
+    /// Whether the same kernels get through with another number of samples at once.
     pub fn fits_at(&self, at_once: u64) -> bool {
         let Some(limit) = self.setup.limit_bytes else { return true };
-        // A failing placement ends early, and the floor is cheaper still: the sure answers come first.
-        self.floor_at(at_once).saturating_add(self.setup.extra.at(at_once)) <= limit && {
-            let high = predict(&self.setup, &self.runs, at_once).high_bytes;
-            self.fits_with(at_once, high.saturating_add(self.setup.extra.at(at_once)))
+        let left = limit.saturating_sub(self.setup.extra.at(at_once));
+        match self.setup.pool {
+            // The floor is cheaper than a placement that fails.
+            Pool::Framework => self.floor_at(at_once) <= left && self.runs.fit(at_once, left),
+            Pool::CudaAsync => cuda_pool_bytes(self.floor_at(at_once)) <= left,
         }
     }
 
-    /// Whether the prediction itself fits, if not the upper end of its range.
+    /// Whether the prediction itself fits, if not the upper end of its range: most orders get through.
     pub fn median_fits(&self) -> bool {
-        let extra = self.setup.extra.at(self.setup.at_once());
-        self.setup.limit_bytes.is_none_or(|limit| self.prediction.allocated_bytes.saturating_add(extra) <= limit)
+        let at_once = self.setup.at_once();
+        let extra = self.setup.extra.at(at_once);
+        self.setup.limit_bytes.is_none_or(|limit| {
+            self.prediction.allocated_bytes.saturating_add(extra) <= limit
+                && self.runs.fitting_share(at_once, limit.saturating_sub(extra)) > 0.5
+        })
     }
 
     /// Bytes asked for at once: no allocator can do with less.
     pub fn floor_at(&self, at_once: u64) -> u64 {
-        let floor = |trace| place(trace, at_once, &mut Floor::new());
-        let peak = |placement: crate::allocator::Placement| match placement.failure {
-            Some(_) => u64::MAX,
-            None => placement.floor_peak_bytes,
-        };
-        self.runs.traces.iter().map(|trace| peak(floor(trace))).max().unwrap_or(0)
-    }
-
-    fn fits_with(&self, at_once: u64, high_bytes: u64) -> bool {
-        let Some(limit) = self.setup.limit_bytes else { return true };
-        if high_bytes > limit {
-            return false;
-        }
-        match self.setup.pool {
-            Pool::Framework => self.runs.fit(at_once, limit.saturating_sub(self.setup.extra.at(at_once))),
-            Pool::CudaAsync => true,
-        }
+        self.runs.traces.iter().map(|trace| floor_line(trace, at_once).bytes).max().unwrap_or(0)
     }
 }
 
 fn predict(setup: &Setup, runs: &Runs, at_once: u64) -> Prediction {
     let mut prediction = runs.predict(at_once);
     if setup.pool == Pool::CudaAsync {
-        // The driver maps memory piecewise, so what fragments is less than a piece: six traces of this crate, replayed on
-        // that H200 in pools of ever smaller maximum size, needed the floor rounded up to pieces, or one piece more.
-        let floors = runs.traces.iter().map(|trace| place(trace, at_once, &mut Floor::new()).floor_peak_bytes);
-        let bound = |floor: u64| {
-            floor.div_ceil(CUDA_POOL_PIECE_BYTES).saturating_add(1).saturating_mul(CUDA_POOL_PIECE_BYTES)
-        };
-        let needs: Vec<u64> = floors.map(bound).collect();
-        prediction.low_bytes = needs.iter().copied().min().unwrap_or(0);
-        prediction.high_bytes = needs.iter().copied().max().unwrap_or(0);
-        prediction.allocated_bytes = bound(prediction.floor_bytes);
+        let needs = || runs.traces.iter().map(|trace| cuda_pool_bytes(floor_line(trace, at_once).bytes));
+        prediction.low_bytes = needs().min().unwrap_or(0);
+        prediction.high_bytes = needs().max().unwrap_or(0);
+        prediction.allocated_bytes = cuda_pool_bytes(prediction.floor_bytes);
         prediction.reserved_bytes = prediction.allocated_bytes;
     }
     prediction
+}
+
+/// What the driver's pool takes for a trace with this floor. It maps memory piecewise, so little fragments: six traces of
+/// this crate, replayed on that H200 in pools of ever smaller maximum size, needed the floor rounded up to whole pieces, or
+/// one piece more.
+fn cuda_pool_bytes(floor: u64) -> u64 {
+    floor.div_ceil(CUDA_POOL_PIECE_BYTES).saturating_add(1).saturating_mul(CUDA_POOL_PIECE_BYTES)
 }
 
 type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
@@ -132,13 +120,14 @@ type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
 pub struct Simulator<'a> {
     source: &'a dyn ModelSource,
     models: Kept<ModelChange, Model>,
+    runs: Kept<(ModelChange, bool, Job, Orders), Runs>,
     outcomes: Kept<(Setup, Orders), Outcome>,
 }
 
 impl<'a> Simulator<'a> {
     /// Nothing run yet.
     pub fn new(source: &'a dyn ModelSource) -> Simulator<'a> {
-        Simulator { source, models: Mutex::default(), outcomes: Mutex::default() }
+        Simulator { source, models: Mutex::default(), runs: Mutex::default(), outcomes: Mutex::default() }
     }
 
     /// The model with some settings changed.
@@ -153,7 +142,11 @@ impl<'a> Simulator<'a> {
             if setup.int8_weights {
                 model = Arc::new(int8_weights::quantized(&model));
             }
-            Ok(Outcome::new(setup, model, orders))
+            let job = setup.device_job();
+            // Setups that differ in the pool or the limit alone share their kernels.
+            let key = (setup.change.clone(), setup.int8_weights, job.clone(), orders);
+            let runs = kept(&self.runs, &key, || Ok(Runs::new(&model, &job, orders == Orders::Several)))?;
+            Ok(Outcome::new(setup, model, runs))
         })
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn too_large() -> Report {
         device: DeviceSummary {
             name: "Tesla T4".to_owned(),
             capacity_bytes: Some(14_913 * MIB),
-            usable_bytes: Some(13_758 * MIB),
+            usable_bytes: Some(13_863 * MIB),
             measured: false,
         },
         peak: Peak {
@@ -186,7 +186,7 @@ pub(crate) fn inference() -> Report {
 /// On a CPU of which nothing is known.
 pub(crate) fn no_limit() -> Report {
     let mut report = fits();
-    report.device = DeviceSummary { name: "CPU".to_owned(), capacity_bytes: None, usable_bytes: None, measured: true };
+    report.device = DeviceSummary { name: "cpu".to_owned(), capacity_bytes: None, usable_bytes: None, measured: true };
     report.breakdown.context = 0;
     settle(&mut report, 40 * MIB);
     report.max_batch = None;

@@ -12,7 +12,7 @@ mod tests;
 use super::{Moment, RemedyReport, Report, SameResult, Verdict};
 use crate::bytes::human;
 use crate::framework::Framework;
-use layout::{GLUE, Page, clean, middle, plain_list};
+use layout::{GLUE, Page, clean, first, middle, plain_list};
 
 /// How many layers are shown.
 const LAYERS: usize = 5;
@@ -20,6 +20,9 @@ const LAYERS: usize = 5;
 const REMEDIES: usize = 6;
 /// How many notes are shown.
 const NOTES: usize = 5;
+
+/// The note on a device without measurements: said with the range.
+const SAID_ABOVE: &str = "not_measured";
 
 /// How a text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +56,20 @@ impl Report {
         page.finish()
     }
 
-    /// What the framework's allocator must hold: the peak without the context, which lies outside of what is usable.
-    fn needed_bytes(&self) -> u64 {
-        self.peak.device_bytes.saturating_sub(self.breakdown.context)
+    /// A size on the device as the framework's allocator counts it: without the context, which CUDA holds beside it. Limits
+    /// that people set (`--memory`, TensorFlow's `memory_limit`) are meant so.
+    fn without_context(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.breakdown.context)
     }
 
-    /// The upper end of the range, in the same terms.
-    fn needed_at_most_bytes(&self) -> u64 {
-        self.peak.high_bytes.saturating_sub(self.breakdown.context)
+    /// What the allocator may hold.
+    fn limit_bytes(&self) -> Option<u64> {
+        self.device.usable_bytes.map(|usable| self.without_context(usable))
+    }
+
+    /// The device as a sentence names it.
+    fn device_title(&self) -> String {
+        if self.device.name == "cpu" { "a CPU".to_owned() } else { clean(&self.device.name) }
     }
 
     fn framework_title(&self) -> String {
@@ -69,9 +78,10 @@ impl Report {
 }
 
 fn verdict(report: &Report, page: &mut Page) {
-    let (needed, most) = (report.needed_bytes(), report.needed_at_most_bytes());
-    let name = clean(&report.device.name);
-    let Some(usable) = report.device.usable_bytes else {
+    let needed = report.without_context(report.peak.device_bytes);
+    let most = report.without_context(report.peak.high_bytes);
+    let name = report.device_title();
+    let Some(usable) = report.limit_bytes() else {
         page.headline(report.verdict, "Needs", &format!(" {} on {name}. No limit is known.", size(needed)));
         return;
     };
@@ -109,7 +119,8 @@ fn job(report: &Report, page: &mut Page) {
     };
     page.blank();
     page.paragraph(&format!("{counted} {asked}"));
-    let (low, high) = (report.peak.low_bytes.saturating_sub(report.breakdown.context), report.needed_at_most_bytes());
+    let low = report.without_context(report.peak.low_bytes);
+    let high = report.without_context(report.peak.high_bytes);
     let range = if human(low) == human(high) {
         "The order in which ops run makes no difference.".to_owned()
     } else {
@@ -121,21 +132,24 @@ fn job(report: &Report, page: &mut Page) {
 }
 
 fn breakdown(report: &Report, page: &mut Page) {
-    let total = report.breakdown.total();
+    let total = report.without_context(report.breakdown.total());
     if total == 0 {
         return;
     }
     page.heading("What fills it");
     let explained = page.width() >= 76;
     for (index, (title, bytes)) in report.breakdown.parts().into_iter().enumerate() {
-        if bytes == 0 {
+        if bytes == 0 || index == bar::CONTEXT {
             continue;
         }
         let mark = bar::mark(index, page);
-        let why = if explained { format!("  {}", page.dim(bar::PARTS[index].why)) } else { String::new() };
+        let why = if explained { format!("  {}", page.dim(bar::WHY[index])) } else { String::new() };
         page.line(&format!("  {mark} {title:<17} {:>9} {:>7}{why}", human(bytes), percent(bytes, total)));
     }
     page.line(&format!("    {:<17} {:>9}", "together", human(total)));
+    if report.breakdown.context > 0 {
+        page.indented(&format!("CUDA itself holds {} beside that.", size(report.breakdown.context)));
+    }
     if let Some(moment) = &report.peak.at {
         page.blank();
         page.paragraph(&when(moment));
@@ -146,6 +160,7 @@ fn when(moment: &Moment) -> String {
     let phase = match moment.phase.as_str() {
         "forward" => "in the forward pass".to_owned(),
         "backward" => "in the backward pass".to_owned(),
+        "setup" => "before the first step".to_owned(),
         "optimizer" => "while the optimizer updates the weights".to_owned(),
         other => format!("in {}", clean(other)),
     };
@@ -184,7 +199,7 @@ fn layers(report: &Report, page: &mut Page) {
 }
 
 fn batch(report: &Report, page: &mut Page) {
-    if report.device.usable_bytes.is_none() {
+    if report.limit_bytes().is_none() {
         return;
     }
     let batch = report.job.batch;
@@ -211,17 +226,18 @@ fn remedies(report: &Report, page: &mut Page) {
     }
     page.heading(if report.verdict == Verdict::Fits { "What would need less" } else { "What helps" });
     let (fitting, others): (Vec<_>, Vec<_>) = report.remedies.iter().partition(|remedy| remedy.fits);
-    for remedy in fitting.iter().chain(&others).take(REMEDIES) {
+    let shown = first(report.remedies.len(), REMEDIES);
+    for remedy in fitting.iter().chain(&others).take(shown) {
         let mark = page.fit_mark(remedy.fits);
         page.hanging(&format!("  {mark} "), 4, &clean(&remedy.title));
         page.hanging("    ", 4, &outcome(report, remedy));
     }
-    page.more(report.remedies.len(), REMEDIES);
+    page.more(report.remedies.len() - shown);
 }
 
 /// What a remedy comes to: peak, batch, effect on the result, time.
 fn outcome(report: &Report, remedy: &RemedyReport) -> String {
-    let peak = size(remedy.peak_bytes.saturating_sub(report.breakdown.context));
+    let peak = size(report.without_context(remedy.peak_bytes));
     let fits = match (remedy.fits, remedy.max_batch) {
         (true, _) => String::new(),
         (false, Some(most)) if most < report.job.batch => format!(", then fits up to batch {most}"),
@@ -241,7 +257,7 @@ fn cheapest(report: &Report, page: &mut Page) {
     for remedy in &chosen {
         page.indented(&format!("{}.", clean(&remedy.title)));
     }
-    let peak = size(plan.peak_bytes.saturating_sub(report.breakdown.context));
+    let peak = size(report.without_context(plan.peak_bytes));
     page.indented(&format!("{peak}; {}; {}.", effect(plan.same_result), time(plan.time_cost)));
     for remedy in chosen {
         let torch = report.job.framework == "torch";
@@ -255,15 +271,17 @@ fn cheapest(report: &Report, page: &mut Page) {
 }
 
 fn notes(report: &Report, page: &mut Page) {
-    if report.notes.is_empty() {
+    let notes: Vec<_> = report.notes.iter().filter(|note| note.code != SAID_ABOVE).collect();
+    if notes.is_empty() {
         return;
     }
     page.heading("Notes");
-    for note in report.notes.iter().take(NOTES) {
+    let shown = first(notes.len(), NOTES);
+    for note in notes.iter().take(shown) {
         let layer = note.layer.as_ref().map_or(String::new(), |layer| format!("{}: ", clean(layer)));
         page.hanging("  - ", 4, &format!("{layer}{}", clean(&note.text)));
     }
-    page.more(report.notes.len(), NOTES);
+    page.more(notes.len() - shown);
 }
 
 /// A size that a line does not break.

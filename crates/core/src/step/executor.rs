@@ -14,6 +14,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use super::graph::{Graph, InPlace, Node, NodeId, Storage, ValueId};
 use crate::bytes::Size;
+use crate::model::{DType, Shape};
 use crate::trace::{BufferId, Cause, CauseId, Event, Phase, Role, Trace};
 
 /// How to run the graph.
@@ -136,10 +137,19 @@ impl<'a> Run<'a> {
     }
 
     /// Weights, then what the first step creates: slots and unfolded constants.
+    ///
+    /// Slots of one shape start as one shared buffer of zeros: each gets its own when it is first written.
     fn set_up(&mut self) {
         self.mark(Phase::Setup);
         let graph = self.graph;
+        let mut zeros: HashMap<(&Shape, DType), BufferId> = HashMap::new();
         for variable in &graph.variables {
+            let shared = (variable.role == Role::OptimizerState).then_some((&variable.shape, variable.dtype));
+            if let Some(&buffer) = shared.and_then(|key| zeros.get(&key)) {
+                self.holders[buffer.0 as usize] += 1;
+                self.variable_buffer.push(buffer);
+                continue;
+            }
             let cause = self.cause("Variable", variable.layer);
             let size = variable.shape.size(variable.dtype);
             // An initializer draws numbers, scales and shifts them; the last of the three results is kept.
@@ -147,6 +157,9 @@ impl<'a> Run<'a> {
             let drawn: Vec<BufferId> = (0..temporaries).map(|_| self.alloc(size, cause, Role::Temporary, 1)).collect();
             let buffer = self.alloc(size, cause, variable.role, 1);
             self.variable_buffer.push(buffer);
+            if let Some(key) = shared {
+                zeros.insert(key, buffer);
+            }
             for buffer in drawn {
                 self.release(buffer, 1);
             }
@@ -239,9 +252,13 @@ impl<'a> Run<'a> {
             self.holders[buffer.0 as usize] += consumers + 1;
             buffers[output.0 as usize] = Some(buffer);
         }
-        let sizes = &node.scratch;
-        sizes
+        let own = node
+            .scratch_from
+            .and_then(|input| buffers[input.0 as usize])
+            .is_some_and(|buffer| self.holders[buffer.0 as usize] == 1);
+        node.scratch
             .iter()
+            .skip(own as usize)
             .map(|&size| {
                 let cause = self.cause(node.kernel.name, node.layer);
                 self.alloc(size, cause, Role::Workspace, 1)

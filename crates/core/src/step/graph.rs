@@ -90,6 +90,8 @@ pub struct Node {
     pub in_place: InPlace,
     /// Buffers that live while it runs.
     pub scratch: Vec<Size>,
+    /// The input whose buffer serves as the first scratch if nobody else needs it.
+    pub scratch_from: Option<ValueId>,
     /// The variable it writes, if it does.
     pub writes: Option<VariableId>,
     /// Arithmetic operations as a function of the batch, slow memory traffic counted as operations; it decides the order in
@@ -226,6 +228,7 @@ impl Graph {
             outputs: vec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
+            scratch_from: None,
             writes: None,
             work: Size::ZERO,
             layer: self.layer,
@@ -250,6 +253,7 @@ impl Graph {
             outputs: vec![value],
             in_place: new.in_place,
             scratch: new.scratch,
+            scratch_from: None,
             writes: None,
             work: new.work,
             layer: self.layer,
@@ -292,6 +296,7 @@ impl Graph {
             outputs: vec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
+            scratch_from: None,
             writes: None,
             work: Size::ZERO,
             layer: self.layer,
@@ -320,6 +325,7 @@ impl Graph {
             outputs: Vec::new(),
             in_place: InPlace::No,
             scratch: Vec::new(),
+            scratch_from: None,
             writes: Some(variable),
             work: Size::ZERO,
             layer: self.layer,

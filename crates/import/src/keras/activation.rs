@@ -61,9 +61,11 @@ fn read(json: &Json) -> Option<Activation> {
             }
             let number = |key: &str| config.and_then(|config| config.get(key)).and_then(Json::as_float);
             Some(match class {
-                "ReLU" => {
-                    relu(number("max_value"), number("negative_slope").unwrap_or(0.0), number("threshold").unwrap_or(0.0))
-                }
+                "ReLU" => relu(
+                    number("max_value"),
+                    number("negative_slope").unwrap_or(0.0),
+                    number("threshold").unwrap_or(0.0),
+                ),
                 "LeakyReLU" => Activation::LeakyRelu,
                 "ELU" => Activation::Elu,
                 "Softmax" => Activation::Softmax,
@@ -92,7 +94,8 @@ impl Cx<'_, '_> {
     pub(super) fn activation_of(&mut self, key: &str) -> Activation {
         let Some(json) = self.get(key) else { return Activation::Linear };
         read(json).unwrap_or_else(|| {
-            let name = json.as_str().or_else(|| json.get("config")?.as_str()).or_else(|| json.get("class_name")?.as_str());
+            let name =
+                json.as_str().or_else(|| json.get("config")?.as_str()).or_else(|| json.get("class_name")?.as_str());
             let name: String = name.unwrap_or("unnamed").chars().take(60).collect();
             let text = format!("The activation '{name}' is not known; two results of its size are assumed to be kept.");
             self.note("custom_activation", text);

@@ -114,16 +114,17 @@ fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             "it holds no graph; call brimful.plan(model, example_inputs) from Python",
         ));
     }
+    // SavedModel: field 1 (schema version 1) and field 2 (meta_graphs), or the latter alone.
+    let start = &bytes[..bytes.len().min(4096)];
+    if bytes.starts_with(b"\x08\x01\x12") || (bytes.len() > 8 && bytes[0] == 0x12 && start.contains(&0)) {
+        return Some(("a TensorFlow SavedModel", RESAVE));
+    }
     // ONNX: field 1 (ir_version, a small varint), then field 2 (producer_name) or 8 (opset) of ModelProto.
     if bytes.len() > 4 && bytes[0] == 0x08 && bytes[1] < 32 && matches!(bytes[2], 0x12 | 0x1a | 0x22 | 0x3a | 0x42) {
         return Some((
             "a protocol buffer, such as an ONNX or TensorFlow graph",
             "give the Keras model itself, saved with model.save('model.keras')",
         ));
-    }
-    // SavedModel: field 1 (schema version 1), or directly field 2 (meta_graphs).
-    if bytes.starts_with(b"\x08\x01\x12") || (bytes.len() > 8 && bytes[0] == 0x12 && bytes.contains(&0)) {
-        return Some(("a TensorFlow SavedModel", RESAVE));
     }
     if bytes.len() > 8 && &bytes[4..8] == b"TFL3" {
         return Some(("a TensorFlow Lite model", "it is for inference only; give the Keras model it was made from"));

@@ -4,11 +4,9 @@
 //! `layers/` sees: its settings, its arguments, and ways to make weights and ops. Shapes are always computed anew, because an
 //! override may have changed any of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use brimful_core::model::{
-    DType, Layer, LayerId, Model, Note, Op, OpKind, Shape, Tensor, TensorId, Weight, WeightId,
-};
+use brimful_core::model::{DType, Layer, LayerId, Model, Note, Op, OpKind, Shape, Tensor, TensorId, Weight, WeightId};
 
 use super::config::{Arg, Call, Kind, LayerDef, Net, Recorded, Ref, Tree};
 use super::json::Json;
@@ -18,7 +16,11 @@ use super::{Options, custom, layers::Entry, ops};
 use crate::error::{ImportError, Result};
 
 /// Ops, tensors and calls beyond this are refused: a file of a few lines can ask for billions.
-const MAX_OPS: usize = 1_000_000;
+const MAX_OPS: usize = 500_000;
+/// TensorFlow's own limit is 254, and its kernels stop far below.
+const MAX_RANK: usize = 64;
+/// Notes beyond this say nothing new.
+const MAX_NOTES: usize = 1_000;
 
 /// A value during the run of a net: what layers take and return.
 #[derive(Clone, Debug)]
@@ -139,10 +141,16 @@ pub(super) struct Builder<'d> {
     /// Each layer's weights, by layer; few enough to search.
     weights_of: Vec<Vec<WeightId>>,
     calls: usize,
+    /// Codes and layers of the notes so far.
+    noted: HashSet<(&'static str, Option<String>)>,
 }
 
 impl<'d> Builder<'d> {
-    pub(super) fn new(options: &'d Options, overrides: &'d Overrides, forced: Option<(Policy, &'d str)>) -> Builder<'d> {
+    pub(super) fn new(
+        options: &'d Options,
+        overrides: &'d Overrides,
+        forced: Option<(Policy, &'d str)>,
+    ) -> Builder<'d> {
         Builder {
             model: Model::default(),
             options,
@@ -152,6 +160,7 @@ impl<'d> Builder<'d> {
             layer_ids: HashMap::new(),
             weights_of: Vec::new(),
             calls: 0,
+            noted: HashSet::new(),
         }
     }
 
@@ -172,7 +181,8 @@ impl<'d> Builder<'d> {
     fn input(&mut self, net: &'d Net, input: Ref) -> Result<TensorId> {
         let def = &net.layers[input.layer];
         let overrides = self.overrides;
-        let get = |key: &str| overrides.get(&def.name, key).or_else(|| def.config.get(key)).filter(|json| !json.is_null());
+        let get =
+            |key: &str| overrides.get(&def.name, key).or_else(|| def.config.get(key)).filter(|json| !json.is_null());
         let fail = |reason: String| ImportError::Layer { layer: def.name.clone(), class: def.class.clone(), reason };
         // `shape` is without the batch; as an override it goes before what the file says.
         let mut dims: Vec<Json> = Vec::new();
@@ -186,7 +196,8 @@ impl<'d> Builder<'d> {
         } else if let Some(Json::Array(items)) = whole {
             dims.clone_from(items);
         } else if let Some(Recorded { shape, .. }) = net.recorded.get(&input).filter(|_| def.class != "InputLayer") {
-            let dim = |dim: &Option<u64>| dim.map_or(Json::Null, |dim| Json::Int(i64::try_from(dim).unwrap_or(i64::MAX)));
+            let dim =
+                |dim: &Option<u64>| dim.map_or(Json::Null, |dim| Json::Int(i64::try_from(dim).unwrap_or(i64::MAX)));
             dims.extend(shape.iter().map(dim));
         } else {
             return Err(ImportError::NoInputShape { model: net.name.clone() });
@@ -195,7 +206,8 @@ impl<'d> Builder<'d> {
             return Err(fail("an input without a batch dimension cannot be planned; give it one".to_owned()));
         }
         if let Some(batch) = dims[0].as_int() {
-            let text = format!("The file fixes the batch of this input at {batch}; the batch that was asked for is used.");
+            let text =
+                format!("The file fixes the batch of this input at {batch}; the batch that was asked for is used.");
             self.note("fixed_batch", Some(&def.name), text);
         }
         let mut sample = Vec::with_capacity(dims.len());
@@ -204,7 +216,7 @@ impl<'d> Builder<'d> {
             let size = match dim {
                 Json::Null => {
                     unknown.push(at);
-                    self.options.unknown_dim
+                    self.options.unknown_dim.max(1)
                 }
                 dim => dim
                     .as_int()
@@ -215,7 +227,7 @@ impl<'d> Builder<'d> {
             sample.push(size);
         }
         if !unknown.is_empty() {
-            let size = self.options.unknown_dim;
+            let size = self.options.unknown_dim.max(1);
             let axes: Vec<String> = unknown.iter().map(ToString::to_string).collect();
             let text = format!(
                 "The size of dimension {} varies; {size} is assumed. Set it with --set {}.shape=….",
@@ -225,7 +237,7 @@ impl<'d> Builder<'d> {
             self.note("unknown_dimension", Some(&def.name), text);
         }
         let dtype = match get("dtype") {
-            Some(json) => policy::name(json).and_then(Policy::named).map(|policy| policy.compute),
+            Some(json) => policy::name(json).and_then(|name| Policy::named(&name)).map(|policy| policy.compute),
             // A Sequential model without an input layer: Keras makes one in the first layer's compute type.
             None => net.layers.get(1).map(|layer| self.policy(layer).compute),
         };
@@ -272,7 +284,13 @@ impl<'d> Builder<'d> {
     }
 
     /// Calls a layer, nested model or function as `Layer.__call__` does: casts, runs, passes masks on.
-    pub(super) fn call(&mut self, def: &'d LayerDef, scope: Scope<'_>, args: Args<'d>, hints: Hints<'d>) -> Result<Value<'d>> {
+    pub(super) fn call(
+        &mut self,
+        def: &'d LayerDef,
+        scope: Scope<'_>,
+        args: Args<'d>,
+        hints: Hints<'d>,
+    ) -> Result<Value<'d>> {
         self.calls += 1;
         let path = join(scope.path, &def.name);
         if self.calls > MAX_OPS {
@@ -290,7 +308,14 @@ impl<'d> Builder<'d> {
         }
     }
 
-    fn call_net(&mut self, def: &'d LayerDef, net: &'d Net, scope: Scope<'_>, path: String, args: Args<'d>) -> Result<Value<'d>> {
+    fn call_net(
+        &mut self,
+        def: &'d LayerDef,
+        net: &'d Net,
+        scope: Scope<'_>,
+        path: String,
+        args: Args<'d>,
+    ) -> Result<Value<'d>> {
         let trainable = scope.trainable && flag(&def.config, "trainable").unwrap_or(true);
         let refs = net.inputs.flatten();
         let first = args.positional.into_iter().next().unwrap_or(Value::None);
@@ -317,7 +342,7 @@ impl<'d> Builder<'d> {
                 *tensor = self.autocast(*tensor, policy.compute, layer, &path)?;
             }
             // A model converts what it is given to its inputs' types.
-            let wanted = input_def.config.get("dtype").and_then(policy::name).and_then(Policy::named);
+            let wanted = input_def.config.get("dtype").and_then(policy::name).and_then(|name| Policy::named(&name));
             if let Some(wanted) = wanted
                 && self.dtype(*tensor) != wanted.compute
             {
@@ -332,7 +357,14 @@ impl<'d> Builder<'d> {
     }
 
     /// A model adds or drops a last dimension of 1 to meet its input's rank.
-    fn fit_rank(&mut self, tensor: TensorId, rank: usize, layer: LayerId, policy: Policy, path: &str) -> Result<TensorId> {
+    fn fit_rank(
+        &mut self,
+        tensor: TensorId,
+        rank: usize,
+        layer: LayerId,
+        policy: Policy,
+        path: &str,
+    ) -> Result<TensorId> {
         let mut shape = self.shape(tensor).clone();
         if shape.rank() == rank + 1 && shape.last() == 1 {
             shape.dims.pop();
@@ -356,7 +388,13 @@ impl<'d> Builder<'d> {
     }
 
     /// What a layer's function sees.
-    pub(super) fn enter<'b>(&'b mut self, def: &'d LayerDef, scope: Scope<'_>, path: String, args: Args<'d>) -> Cx<'b, 'd> {
+    pub(super) fn enter<'b>(
+        &'b mut self,
+        def: &'d LayerDef,
+        scope: Scope<'_>,
+        path: String,
+        args: Args<'d>,
+    ) -> Cx<'b, 'd> {
         let layer = self.layer(&path, &def.class);
         let policy = self.policy(def);
         let trainable = scope.trainable && flag(&def.config, "trainable").unwrap_or(true);
@@ -372,8 +410,8 @@ impl<'d> Builder<'d> {
         let name = def.config.get("dtype").and_then(policy::name);
         match (self.forced, name) {
             // The layer has the model-wide policy, or says nothing: the forced one goes in its place.
-            (Some((forced, default)), name) if name.is_none_or(|name| name == default) => forced,
-            (_, Some(name)) => Policy::named(name).unwrap_or(Policy::FLOAT32),
+            (Some((forced, default)), name) if name.as_deref().is_none_or(|name| name == default) => forced,
+            (_, Some(name)) => Policy::named(&name).unwrap_or(Policy::FLOAT32),
             _ => Policy::FLOAT32,
         }
     }
@@ -411,7 +449,12 @@ impl<'d> Builder<'d> {
         self.facts[id.0 as usize].dynamic
     }
 
-    pub(super) fn tensor(&mut self, shape: Shape, dtype: DType, path: &str) -> Result<TensorId> {
+    pub(super) fn tensor(&mut self, mut shape: Shape, dtype: DType, path: &str) -> Result<TensorId> {
+        if shape.rank() > MAX_RANK {
+            return Err(ImportError::TooMany { what: "dimensions", limit: MAX_RANK, layer: path.to_owned() });
+        }
+        // A scalar has no batch to count.
+        shape.batched &= shape.rank() > 0;
         if self.model.tensors.len() >= MAX_OPS {
             return Err(ImportError::TooMany { what: "tensors", limit: MAX_OPS, layer: path.to_owned() });
         }
@@ -451,17 +494,22 @@ impl<'d> Builder<'d> {
     fn cast(&mut self, tensor: TensorId, to: DType, layer: LayerId, path: &str) -> Result<TensorId> {
         let out = self.tensor(self.shape(tensor).clone(), to, path)?;
         self.facts[out.0 as usize] = self.facts[tensor.0 as usize];
-        let op =
-            Op { layer, kind: OpKind::Cast, inputs: vec![tensor], outputs: vec![out], weights: Vec::new(), compute: to };
+        let op = Op {
+            layer,
+            kind: OpKind::Cast,
+            inputs: vec![tensor],
+            outputs: vec![out],
+            weights: Vec::new(),
+            compute: to,
+        };
         self.push(op, path)?;
         Ok(out)
     }
 
     pub(super) fn note(&mut self, code: &'static str, layer: Option<&str>, text: String) {
-        let note = Note { code, layer: layer.map(str::to_owned), text };
         // A shared or unrolled layer says a thing once.
-        if !self.model.notes.contains(&note) {
-            self.model.notes.push(note);
+        if self.noted.len() < MAX_NOTES && self.noted.insert((code, layer.map(str::to_owned))) {
+            self.model.notes.push(Note { code, layer: layer.map(str::to_owned), text });
         }
     }
 }
@@ -490,7 +538,8 @@ fn lookup(done: &Done, tensor: Ref) -> Option<TensorId> {
 }
 
 fn resolve<'d>(call: &'d Call, done: &Done, net: &'d Net) -> Result<Args<'d>> {
-    let value = |arg: &'d Arg| resolve_arg(arg, done).map_err(|tensor| dangling(tensor, net, &net.layers[call.layer].name));
+    let value =
+        |arg: &'d Arg| resolve_arg(arg, done).map_err(|tensor| dangling(tensor, net, &net.layers[call.layer].name));
     let positional = call.args.iter().map(value).collect::<Result<_>>()?;
     let named = call.kwargs.iter().map(|(key, arg)| Ok((key.as_str(), value(arg)?))).collect::<Result<_>>()?;
     Ok(Args { positional, named })
@@ -541,6 +590,9 @@ impl<'d> Cx<'_, 'd> {
     /// Runs a known layer. `full` also does what `Layer.__call__` does around `call`: `TimeDistributed` skips that.
     pub(super) fn call_layer(&mut self, entry: &'static Entry, full: bool, hints: Hints<'d>) -> Result<Value<'d>> {
         let (layer, compute) = (self.layer, self.policy.compute);
+        if self.args.tensors().iter().any(|&tensor| self.builder.shape(tensor).rank() == 0) {
+            return self.fail("it is given a single number, without a batch; keep the batch when reducing");
+        }
         if full && entry.autocast {
             let mut args = std::mem::take(&mut self.args);
             args.map(&mut |tensor| self.builder.autocast(tensor, compute, layer, &self.path))?;
@@ -574,7 +626,8 @@ impl<'d> Cx<'_, 'd> {
 
     /// A setting, with overrides; `None` if it is absent or null.
     pub(super) fn get(&self, key: &str) -> Option<&'d Json> {
-        let overridden = if self.builder.overrides.is_empty() { None } else { self.builder.overrides.get(&self.path, key) };
+        let overridden =
+            if self.builder.overrides.is_empty() { None } else { self.builder.overrides.get(&self.path, key) };
         overridden.or_else(|| self.def.config.get(key)).filter(|json| !json.is_null())
     }
 
@@ -652,7 +705,9 @@ impl<'d> Cx<'_, 'd> {
         let Some(json) = self.get(key) else { return Ok(vec![default; rank]) };
         let number = |json: &Json| json.as_int().and_then(|n| u64::try_from(n).ok()).filter(|&n| n > 0);
         let sizes = match json {
-            Json::Array(items) => items.iter().map(number).collect::<Option<Vec<_>>>().filter(|sizes| sizes.len() == rank),
+            Json::Array(items) => {
+                items.iter().map(number).collect::<Option<Vec<_>>>().filter(|sizes| sizes.len() == rank)
+            }
             other => number(other).map(|size| vec![size; rank]),
         };
         sizes.ok_or_else(|| self.error(format!("'{key}' should be {rank} positive whole numbers")))
@@ -755,7 +810,13 @@ impl<'d> Cx<'_, 'd> {
     }
 
     /// An op with one output in the compute type.
-    pub(super) fn op(&mut self, kind: OpKind, inputs: &[TensorId], shape: Shape, weights: &[WeightId]) -> Result<TensorId> {
+    pub(super) fn op(
+        &mut self,
+        kind: OpKind,
+        inputs: &[TensorId],
+        shape: Shape,
+        weights: &[WeightId],
+    ) -> Result<TensorId> {
         self.op_to(kind, inputs, shape, self.policy.compute, weights)
     }
 

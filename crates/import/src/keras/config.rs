@@ -27,6 +27,8 @@ pub(super) struct Net {
     pub(super) outputs: Tree,
     /// Shapes and types that Keras wrote beside references, by tensor.
     pub(super) recorded: HashMap<Ref, Recorded>,
+    /// How many outputs of a call are read, by layer and call: at least that many there are.
+    pub(super) arity: HashMap<(usize, usize), usize>,
 }
 
 /// A layer as the file describes it.
@@ -101,6 +103,11 @@ pub(super) struct Recorded {
     pub(super) dtype: Option<DType>,
 }
 
+/// Names longer than this are refused: paths are made of them, once for every call.
+const MAX_NAME: usize = 1_000;
+/// Outputs of one call beyond this are refused.
+const MAX_ARITY: usize = 100_000;
+
 /// Settings that hold other layers.
 const INNER_ONE: [&str; 4] = ["layer", "backward_layer", "cell", "forward_layer"];
 const INNER_MANY: [&str; 2] = ["cells", "layers"];
@@ -150,6 +157,9 @@ fn layer(mut json: Json, place: &str) -> Result<LayerDef> {
         (Some(Json::Str(name)), _) | (_, Some(Json::Str(name))) => name.clone(),
         _ => class.to_ascii_lowercase(),
     };
+    if name.len() > MAX_NAME || class.len() > MAX_NAME {
+        return Err(wrong(format!("its name or class is longer than {MAX_NAME} bytes")));
+    }
     let functional = config.get("input_layers").is_some();
     let sequential = !functional && class == "Sequential";
     if config.get("layers").is_some() && (functional || sequential) {
@@ -189,20 +199,13 @@ fn layer(mut json: Json, place: &str) -> Result<LayerDef> {
             }
         }
     }
-    // Where the layer was built, for the shapes of layers that are not known.
-    if let Some(build) = json.take("build_config")
-        && let Json::Object(entries) = &mut config
-        && matches!(kind, Kind::Custom { .. })
-    {
-        entries.push(("build_config".to_owned(), build));
-    }
     Ok(LayerDef { name, class, config, kind, inner })
 }
 
 fn is_keras(module: &str) -> bool {
-    ["keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras"].iter().any(|package| {
-        module.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
+    ["keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras"]
+        .iter()
+        .any(|package| module.strip_prefix(package).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
 fn is_ops(module: &str) -> bool {
@@ -222,7 +225,8 @@ fn sequential_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
     if layers.first().is_none_or(|first| first.class != "InputLayer") {
         // Keras makes the missing input from the shape it was built with, in the first layer's type.
         let first = layers.first().map(|first| &first.config);
-        let old = || first.and_then(|first| first.get("batch_input_shape").or_else(|| first.get("batch_shape"))).cloned();
+        let old =
+            || first.and_then(|first| first.get("batch_input_shape").or_else(|| first.get("batch_shape"))).cloned();
         let shape = build_shape.filter(|shape| !shape.is_null()).or_else(old);
         let entries = vec![
             ("name".to_owned(), Json::Str("input".to_owned())),
@@ -259,6 +263,7 @@ fn sequential_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
         layers,
         calls,
         recorded,
+        arity: HashMap::new(),
     })
 }
 
@@ -289,7 +294,7 @@ fn functional_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
         }
         layers.push(def);
     }
-    let mut reader = GraphReader { index_of, recorded: HashMap::new() };
+    let mut reader = GraphReader { index_of, recorded: HashMap::new(), arity: HashMap::new() };
     let mut calls: Vec<Vec<Call>> = Vec::with_capacity(layers.len());
     for (layer, nodes) in inbound.into_iter().enumerate() {
         let nodes = match nodes {
@@ -319,11 +324,18 @@ fn functional_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
         inputs,
         outputs,
         recorded: reader.recorded,
+        arity: reader.arity,
     })
 }
 
 /// Sorts calls into running order and drops those that no output needs.
-fn ordered(calls: Vec<Vec<Call>>, inputs: &Tree, outputs: &Tree, layers: &[LayerDef], model: &str) -> Result<Vec<Call>> {
+fn ordered(
+    calls: Vec<Vec<Call>>,
+    inputs: &Tree,
+    outputs: &Tree,
+    layers: &[LayerDef],
+    model: &str,
+) -> Result<Vec<Call>> {
     // Node numbers: a layer's calls follow each other; a layer without calls (an input) has one node.
     let mut first = Vec::with_capacity(calls.len());
     let mut count = 0;
@@ -391,9 +403,13 @@ impl Arg {
     }
 }
 
+/// Positional and keyword arguments.
+type Arguments = (Vec<Arg>, Vec<(String, Arg)>);
+
 struct GraphReader {
     index_of: HashMap<String, usize>,
     recorded: HashMap<Ref, Recorded>,
+    arity: HashMap<(usize, usize), usize>,
 }
 
 impl GraphReader {
@@ -401,12 +417,12 @@ impl GraphReader {
         let [Json::Str(name), node, tensor, ..] = parts else { return None };
         let layer = *self.index_of.get(name)?;
         let node = usize::try_from(node.as_int()?).ok()?;
-        let tensor = usize::try_from(tensor.as_int()?).ok()?;
+        let tensor = usize::try_from(tensor.as_int()?).ok().filter(|&tensor| tensor < MAX_ARITY)?;
         Some(Ref { layer, node, tensor })
     }
 
     /// The arguments of one call.
-    fn node(&mut self, mut data: Json, reader: &str) -> Result<(Vec<Arg>, Vec<(String, Arg)>)> {
+    fn node(&mut self, mut data: Json, reader: &str) -> Result<Arguments> {
         if let Json::Array(items) = data {
             return self.old_node(items, reader);
         }
@@ -425,7 +441,7 @@ impl GraphReader {
     }
 
     /// Keras 2's form: a list of `[layer, node, tensor, kwargs]`.
-    fn old_node(&mut self, items: Vec<Json>, reader: &str) -> Result<(Vec<Arg>, Vec<(String, Arg)>)> {
+    fn old_node(&mut self, items: Vec<Json>, reader: &str) -> Result<Arguments> {
         // A single tensor is also written without the outer list.
         let items = if matches!(items.first(), Some(Json::Str(_))) { vec![Json::Array(items)] } else { items };
         let mut tensors = Vec::with_capacity(items.len());
@@ -505,6 +521,8 @@ impl GraphReader {
             let dtype = config.and_then(|config| config.get("dtype")).and_then(Json::as_str).and_then(DType::parse);
             self.recorded.entry(tensor).or_insert(Recorded { shape, dtype });
         }
+        let arity = self.arity.entry((tensor.layer, tensor.node)).or_default();
+        *arity = (*arity).max(tensor.tensor + 1);
         Ok(Arg::Tensor(tensor))
     }
 
@@ -539,7 +557,9 @@ impl GraphReader {
                 entries.sort_by(|a, b| a.0.cmp(&b.0));
                 Ok(Tree::Dict(entries))
             }
-            other => Err(wrong(format!("it should list tensors, not be {}", other.as_ref().map_or("missing", Json::kind)))),
+            other => {
+                Err(wrong(format!("it should list tensors, not be {}", other.as_ref().map_or("missing", Json::kind))))
+            }
         }
     }
 }

@@ -18,8 +18,16 @@ pub(super) fn call<'d>(cx: &mut Cx<'_, 'd>, module: &str, hints: Hints<'d>) -> R
     let value = opaque(cx, hints)?;
     let shape = value.tensors().first().map(|&out| cx.show(&cx.shape(out))).unwrap_or_default();
     let class = cx.def.class.clone();
+    if module.starts_with("keras.src.ops") || module.starts_with("keras.ops") {
+        let text = format!(
+            "The function {class} of keras.ops is not modelled: its output is taken to be {shape}, its memory is a guess."
+        );
+        cx.note("unmodelled_function", text);
+        return Ok(value);
+    }
+    let module = if module == "unknown" { String::new() } else { format!(" (module {module})") };
     let text = format!(
-        "The code of {class} (module {module}) is not in the file: its output is taken to be {shape}, its memory is a guess \
+        "The code of {class}{module} is not in the file: its output is taken to be {shape}, its memory is a guess \
          and its weights are not counted. Call brimful.plan(model) from Python for an exact answer."
     );
     cx.note("custom_layer", text);
@@ -32,9 +40,7 @@ pub(super) fn opaque<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     let mut results: Vec<(Shape, DType)> = Vec::new();
     if let (Some(net), Some(call)) = (hints.net, hints.call) {
         // Later outputs are recorded only where something reads them.
-        let read = net.recorded.keys().filter(|tensor| tensor.layer == call.layer && tensor.node == call.node);
-        let count = read.map(|tensor| tensor.tensor + 1).max().unwrap_or(1).min(64);
-        for tensor in 0..count {
+        for tensor in 0..net.arity.get(&(call.layer, call.node)).copied().unwrap_or(1) {
             let recorded = net.recorded.get(&Ref { layer: call.layer, node: call.node, tensor });
             results.push(result(cx, recorded, hints)?);
         }

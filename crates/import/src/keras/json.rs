@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn pythons_numbers_are_read() {
-        let json = parse(br#"{"a": NaN, "b": [-Infinity, 1e400, 12345678901234567890, 64.0], "a": 3}"#, "text").unwrap();
+        let json =
+            parse(br#"{"a": NaN, "b": [-Infinity, 1e400, 12345678901234567890, 64.0], "a": 3}"#, "text").unwrap();
         assert_eq!(json.get("a"), Some(&Json::Int(3)));
         let numbers = json.get("b").unwrap().as_array().unwrap();
         assert_eq!(numbers[0].as_float(), Some(f64::NEG_INFINITY));

@@ -79,17 +79,24 @@ fn list_layer<'n>(layer: &'n LayerDef, prefix: &str, name: &str, layers: &mut Li
     if let Kind::Net(net) = &layer.kind {
         list(net, &path, layers);
     }
-    for (_, inner) in &layer.inner {
-        if layer.class == "Bidirectional" {
-            // Keras makes both directions from one layer.
-            for direction in ["forward", "backward"] {
-                list_layer(inner, &path, &format!("{direction}_{}", inner.name), layers);
+    let both = layer.inner.iter().any(|(key, _)| *key == "backward_layer");
+    for (key, inner) in &layer.inner {
+        if layer.class == "Bidirectional" && *key == "layer" {
+            list_layer(inner, &path, &direction("forward_", &inner.name), layers);
+            // Files that hold one layer mean it in both directions.
+            if !both {
+                list_layer(inner, &path, &direction("backward_", &inner.name), layers);
             }
         } else {
             list_layer(inner, &path, &inner.name, layers);
         }
     }
     layers.push((path, layer));
+}
+
+/// The name of a layer of `Bidirectional` in one direction: Keras writes the direction before the name, once.
+pub(super) fn direction(direction: &str, name: &str) -> String {
+    format!("{direction}{}", name.strip_prefix(direction).unwrap_or(name))
 }
 
 /// The layers that a name or path means: a whole path, else all layers of that name.
@@ -101,7 +108,9 @@ fn find<'l, 'n>(asked: &str, layers: &'l Listed<'n>) -> Vec<(&'l String, &'n Lay
     if !exact.is_empty() {
         return exact;
     }
-    let named = matching(&|path, def| def.name == asked || path.rsplit('/').next() == Some(asked));
+    // The user's name of a layer of `Bidirectional` is without the direction.
+    let plain = |name: &str| ["forward_", "backward_"].iter().any(|way| name.strip_prefix(way) == Some(asked));
+    let named = matching(&|path, def| def.name == asked || path.rsplit('/').next().is_some_and(plain));
     if !named.is_empty() {
         return named;
     }

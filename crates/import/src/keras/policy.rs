@@ -2,6 +2,8 @@
 //!
 //! In: a layer's `dtype` setting. Out: [`Policy`]. A quantized policy is read as the policy it was made from.
 
+use std::borrow::Cow;
+
 use brimful_core::model::DType;
 
 use super::config::{Kind, LayerDef, Net};
@@ -19,8 +21,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    pub(super) const FLOAT32: Policy =
-        Policy { compute: DType::Float32, variable: DType::Float32, quantized: false };
+    pub(super) const FLOAT32: Policy = Policy { compute: DType::Float32, variable: DType::Float32, quantized: false };
 
     /// A policy by its name, such as `mixed_bfloat16` or `int8_from_float32`.
     pub(super) fn named(name: &str) -> Option<Policy> {
@@ -40,13 +41,20 @@ impl Policy {
 }
 
 /// The name of the policy that a layer's `dtype` setting asks for.
-pub(super) fn name(dtype: &Json) -> Option<&str> {
+pub(super) fn name(dtype: &Json) -> Option<Cow<'_, str>> {
     match dtype {
-        Json::Str(name) => Some(name),
+        Json::Str(name) => Some(Cow::Borrowed(name)),
         Json::Object(_) => {
             let config = dtype.get("config")?;
+            let text = |key: &str| config.get(key).and_then(Json::as_str);
+            if let Some(name) = text("name") {
+                return Some(Cow::Borrowed(name));
+            }
+            if let Some(source) = text("source_name") {
+                return Some(Cow::Owned(format!("{}_from_{source}", text("mode").unwrap_or("int8"))));
+            }
             // A map of policies by sub-layer: its default is what nearly all of them use.
-            config.get("name").and_then(Json::as_str).or_else(|| config.get("default_policy").and_then(name))
+            config.get("default_policy").and_then(name)
         }
         _ => None,
     }
@@ -54,23 +62,23 @@ pub(super) fn name(dtype: &Json) -> Option<&str> {
 
 /// The policy that most of a model's layers have: what was global when it was built.
 pub(super) fn model_wide(net: &Net) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let mut counts: Vec<(Cow<'_, str>, usize)> = Vec::new();
     count(net, &mut counts);
     // The first of those with the largest count.
     let mut best: Option<(&str, usize)> = None;
-    for &(name, times) in &counts {
-        if best.is_none_or(|(_, most)| times > most) {
-            best = Some((name, times));
+    for (name, times) in &counts {
+        if best.is_none_or(|(_, most)| *times > most) {
+            best = Some((name, *times));
         }
     }
     best.map_or("float32", |(name, _)| name).to_owned()
 }
 
-fn count<'n>(net: &'n Net, counts: &mut Vec<(&'n str, usize)>) {
+fn count<'n>(net: &'n Net, counts: &mut Vec<(Cow<'n, str>, usize)>) {
     net.layers.iter().for_each(|layer| count_layer(layer, counts));
 }
 
-fn count_layer<'n>(layer: &'n LayerDef, counts: &mut Vec<(&'n str, usize)>) {
+fn count_layer<'n>(layer: &'n LayerDef, counts: &mut Vec<(Cow<'n, str>, usize)>) {
     if let Kind::Net(net) = &layer.kind {
         count(net, counts);
     } else if layer.class != "InputLayer"

@@ -24,7 +24,9 @@ pub struct Place {
     /// What kernels run on.
     pub processor: Processor,
     /// What the framework may allocate; none if nothing limits it.
-    pub usable_bytes: Option<u64>,
+    pub limit_bytes: Option<u64>,
+    /// What other processes hold of the device, and the limit leaves out.
+    pub held_by_others_bytes: u64,
     /// What to know about the choice.
     pub notes: Vec<NoteReport>,
 }
@@ -42,9 +44,15 @@ impl Place {
             Some(name) => Place::of(Device::find(name)?.clone(), framework),
             None => Place::here(&machine(), framework)?,
         };
-        place.usable_bytes = memory.or(place.usable_bytes);
-        if place.usable_bytes.is_none() {
-            place.note("no_limit", "Nothing limits this job: give --memory, or leave --device out to plan for this machine.");
+        if memory.is_some() {
+            place.limit_bytes = memory;
+            place.held_by_others_bytes = 0;
+        }
+        if place.limit_bytes.is_none() {
+            place.note(
+                "no_limit",
+                "Nothing limits this job: give --memory, or leave --device out to plan for this machine.",
+            );
         }
         if let Processor::Cpu { threads } = place.processor {
             let host = std::thread::available_parallelism().map_or(threads, |count| NonZero::get(count) as u64);
@@ -61,19 +69,24 @@ impl Place {
     fn of(device: Device, framework: Framework) -> Place {
         let gpu = device.compute_capability.is_some();
         let processor = if gpu { Processor::Gpu } else { Processor::Cpu { threads: CPU_THREADS } };
-        Place { usable_bytes: device.usable_bytes(framework), device, processor, notes: Vec::new() }
+        let limit_bytes = device.usable_bytes(framework);
+        Place { device, processor, limit_bytes, held_by_others_bytes: 0, notes: Vec::new() }
     }
 
     /// This machine: its first GPU that tells its memory, else its CPU with what this process may use.
     fn here(machine: &Machine, framework: Framework) -> anyhow::Result<Place> {
-        if let Some(gpu) = machine.gpus.list.iter().find_map(|gpu| gpu.device()) {
-            return Ok(Place::of(gpu, framework));
+        if let Some((gpu, device)) = machine.gpus.list.iter().find_map(|gpu| Some((gpu, gpu.device()?))) {
+            let mut place = Place::of(device, framework);
+            let held = gpu.memory.map_or(0, |memory| memory.used_bytes);
+            place.limit_bytes = place.limit_bytes.map(|limit| limit.saturating_sub(held));
+            place.held_by_others_bytes = held;
+            return Ok(place);
         }
         let mut device = Device::find("cpu")?.clone();
         device.name = "this machine's CPU".to_owned();
         device.capacity_bytes = machine.memory.total_bytes;
         let mut place = Place::of(device, framework);
-        place.usable_bytes = machine.memory.allowed_bytes();
+        place.limit_bytes = machine.memory.allowed_bytes();
         Ok(place)
     }
 
@@ -105,21 +118,21 @@ mod tests {
     fn a_named_device_never_looks_at_the_machine() {
         let place = Place::choose(Some("T4"), None, Framework::TensorFlow, || panic!("not needed")).unwrap();
         assert_eq!((place.device.id.as_str(), place.processor), ("t4", Processor::Gpu));
-        assert_eq!(place.usable_bytes, place.device.usable_bytes(Framework::TensorFlow));
+        assert_eq!(place.limit_bytes, place.device.usable_bytes(Framework::TensorFlow));
     }
 
     #[test]
     fn a_cpu_has_no_limit_until_one_is_given() {
         let place = choose(Some("cpu"), None, with_memory()).unwrap();
-        assert_eq!((place.usable_bytes, place.processor), (None, Processor::Cpu { threads: 2 }));
+        assert_eq!((place.limit_bytes, place.processor), (None, Processor::Cpu { threads: 2 }));
         assert_eq!(place.notes[0].code, "no_limit");
-        assert_eq!(choose(Some("cpu"), Some("3GiB"), with_memory()).unwrap().usable_bytes, Some(3 * GIB));
+        assert_eq!(choose(Some("cpu"), Some("3GiB"), with_memory()).unwrap().limit_bytes, Some(3 * GIB));
     }
 
     #[test]
     fn without_a_device_it_is_this_machine() {
         let place = choose(None, None, with_memory()).unwrap();
-        assert_eq!((place.usable_bytes, place.device.capacity_bytes), (Some(4 * GIB), Some(16 * GIB)));
+        assert_eq!((place.limit_bytes, place.device.capacity_bytes), (Some(4 * GIB), Some(16 * GIB)));
         let mut machine = with_memory();
         machine.gpus.list = vec![Gpu {
             index: 0,
@@ -128,13 +141,17 @@ mod tests {
                 installed_bytes: 15_360 * MIB,
                 reserved_bytes: 447 * MIB,
                 free_bytes: 0,
-                used_bytes: 0,
+                used_bytes: 3 * GIB,
             }),
             compute_capability: Some(ComputeCapability { major: 7, minor: 5 }),
             processes: Vec::new(),
         }];
-        let place = choose(None, Some("10GiB"), machine).unwrap();
-        assert_eq!((place.device.id.as_str(), place.usable_bytes), ("t4", Some(10 * GIB)));
+        let place = choose(None, Some("10GiB"), machine.clone()).unwrap();
+        assert_eq!((place.device.id.as_str(), place.limit_bytes), ("t4", Some(10 * GIB)));
+        assert_eq!(place.held_by_others_bytes, 0);
+        let place = choose(None, None, machine).unwrap();
+        let alone = place.device.usable_bytes(Framework::TensorFlow).unwrap();
+        assert_eq!((place.limit_bytes, place.held_by_others_bytes), (Some(alone - 3 * GIB), 3 * GIB));
     }
 
     #[test]

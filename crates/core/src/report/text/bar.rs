@@ -1,47 +1,42 @@
 //! The picture of what fills the device: one line, to scale.
 //!
 //! In: the breakdown and what is usable. Out: a bar whose cells are shared out among the parts, the usable limit marked, and
-//! a caption under the mark. The context is left out of it: it lies outside of what is usable. Parts of less than half a
-//! cell do not show; the table below has them.
+//! a caption under the mark. The context is left out: it lies beside what is usable. Parts of less than half a cell
+//! do not show; the table below has them.
 
 use super::layout::{Page, RED};
 use crate::bytes::human;
 use crate::report::Report;
 
-/// How a part looks, and what it is.
-pub(super) struct Part {
-    letter: char,
-    colour: &'static str,
-    /// What it is, in a few plain words.
-    pub(super) why: &'static str,
-}
+/// The letter and the colour of each part, in the order of `Breakdown::parts`. The context has none.
+const SIGNS: [(char, &str); 8] =
+    [('P', "34"), ('G', "36"), ('O', "35"), ('A', "33"), ('I', "32"), ('T', "94"), ('W', "96"), ('S', "90")];
 
-/// In the order of `Breakdown::parts`.
-pub(super) const PARTS: [Part; 9] = [
-    Part { letter: 'P', colour: "34", why: "the weights" },
-    Part { letter: 'G', colour: "36", why: "one number per weight" },
-    Part { letter: 'O', colour: "35", why: "what it remembers per weight" },
-    Part { letter: 'A', colour: "33", why: "kept for the backward pass" },
-    Part { letter: 'I', colour: "32", why: "the batch and its labels" },
-    Part { letter: 'T', colour: "94", why: "needed for a moment" },
-    Part { letter: 'W', colour: "96", why: "scratch of kernels" },
-    Part { letter: 'S', colour: "90", why: "rounding and gaps" },
-    Part { letter: 'C', colour: "37", why: "CUDA itself, outside usable" },
+/// What each part is, in a few plain words.
+pub(super) const WHY: [&str; 8] = [
+    "the weights",
+    "how to change each weight",
+    "what it remembers per weight",
+    "kept for the backward pass",
+    "the batch and its labels",
+    "needed for a moment",
+    "scratch of kernels",
+    "rounding and gaps",
 ];
-/// The context's place in them.
-const CONTEXT: usize = 8;
+
+/// The context's place among the parts.
+pub(super) const CONTEXT: usize = 8;
 
 /// The sign that stands for a part in the bar and in the table.
 pub(super) fn mark(part: usize, page: &Page) -> String {
-    let Part { letter, colour, .. } = &PARTS[part];
+    let (letter, colour) = SIGNS[part];
     if page.colour() { page.paint(colour, "█") } else { letter.to_string() }
 }
 
 pub(super) fn write(report: &Report, page: &mut Page) {
-    let parts: Vec<(usize, u64)> =
-        report.breakdown.parts().iter().map(|part| part.1).enumerate().filter(|(index, _)| *index != CONTEXT).collect();
-    let needed: u64 = parts.iter().map(|part| part.1).fold(0, u64::saturating_add);
-    let scale = needed.max(report.device.usable_bytes.unwrap_or(0));
+    let parts = report.breakdown.parts().map(|part| part.1);
+    let needed = report.without_context(report.breakdown.total());
+    let scale = needed.max(report.limit_bytes().unwrap_or(0));
     if scale == 0 {
         return;
     }
@@ -51,12 +46,12 @@ pub(super) fn write(report: &Report, page: &mut Page) {
     // Rounding the running sum gives each part its share and the whole its length.
     let mut filled: Vec<usize> = Vec::with_capacity(cells);
     let mut sum = 0u64;
-    for (index, bytes) in parts {
+    for (index, bytes) in parts.into_iter().take(CONTEXT).enumerate() {
         sum = sum.saturating_add(bytes);
         filled.resize(at(sum).max(filled.len()), index);
     }
     page.blank();
-    let Some(usable) = report.device.usable_bytes else {
+    let Some(usable) = report.limit_bytes() else {
         page.line(&format!("  {}", paint(&filled, false, page)));
         return;
     };
@@ -80,11 +75,11 @@ pub(super) fn write(report: &Report, page: &mut Page) {
 fn paint(cells: &[usize], beyond: bool, page: &Page) -> String {
     let mut text = String::new();
     for run in cells.chunk_by(|a, b| a == b) {
-        let Part { letter, colour, .. } = &PARTS[run[0]];
+        let (letter, colour) = SIGNS[run[0]];
         if page.colour() {
             text += &page.paint(colour, &if beyond { "▒" } else { "█" }.repeat(run.len()));
         } else {
-            text.extend(std::iter::repeat_n(*letter, run.len()));
+            text.extend(std::iter::repeat_n(letter, run.len()));
         }
     }
     text

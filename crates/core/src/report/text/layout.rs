@@ -104,11 +104,16 @@ impl Page {
     }
 
     /// Says how many of a list were left out.
-    pub(super) fn more(&mut self, all: usize, shown: usize) {
-        if all > shown {
-            self.line(&self.dim(&format!("    and {} more, with --format json", all - shown)));
+    pub(super) fn more(&mut self, count: usize) {
+        if count > 0 {
+            self.line(&self.dim(&format!("    and {count} more, with --format json")));
         }
     }
+}
+
+/// How many of a list to show: not many more than the cap, but no line that only says that one is missing.
+pub(super) fn first(all: usize, cap: usize) -> usize {
+    if all <= cap + 1 { all } else { cap }
 }
 
 /// Holds two words on one line: [`wrap`] makes it a space.

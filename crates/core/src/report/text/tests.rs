@@ -77,7 +77,7 @@ fn extreme_reports_are_drawn_too() {
 #[test]
 fn a_near_miss_says_by_how_much() {
     let mut report = samples::too_large();
-    report.device.usable_bytes = Some(report.peak.allocated_bytes - 5 * MIB);
+    report.device.usable_bytes = Some(report.peak.device_bytes - 5 * MIB);
     let text = report.to_text(at(120));
     assert!(
         text.starts_with("Does not fit: needs 21.3 GiB of 21.3 GiB usable on Tesla T4, 5.00 MiB too much."),

@@ -102,6 +102,11 @@ impl Geometry<'_> {
             return (vec![], vec![], vec![]);
         }
         let element = self.dtype.bytes();
+        if self.groups > 1 {
+            // Keras compiles grouped convolutions with XLA, whose filter gradient is that of the dense filter, twice.
+            let dense = product(self.kernel).saturating_mul(self.channels.0).saturating_mul(self.channels.1);
+            return (vec![], vec![], vec![Size::fixed(dense.saturating_mul(2 * element))]);
+        }
         let positions = self.result.elements() / self.channels.1.max(1);
         let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
         let columns = positions.saturating_mul(patch);

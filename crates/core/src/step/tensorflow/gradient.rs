@@ -22,6 +22,9 @@ pub(super) enum Gradient {
     Rows { values: ValueId, indices: ValueId },
 }
 
+/// The attribute of a transposition whose gradient costs nothing.
+pub(super) const FOLDED: u32 = u32::MAX;
+
 /// Gradients by weight, in a fixed order.
 pub(super) type Gradients = BTreeMap<VariableId, Gradient>;
 
@@ -334,6 +337,8 @@ impl Lowering<'_> {
                 let share = self.binary("RealDiv", indicator, count);
                 self.mul_ordered(share, g)
             }
+            // The transposition of a gradient that a product reads next is folded into that product.
+            "Transpose" if kernel.attr == FOLDED => self.graph.reshape(g, shape),
             "Transpose" => self.copy("Transpose", &[g], shape, kernel.attr ^ 1),
             "Tile" | "BroadcastTo" => self.sum_to(g, &shape),
             "Pad" | "MirrorPad" => self.copy("Slice", &[g], shape, kernel.attr),

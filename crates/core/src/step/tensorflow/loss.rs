@@ -88,8 +88,9 @@ impl Lowering<'_> {
         let matrix = Shape { batched: shape.batched, dims: vec![shape.elements() / classes, classes] };
         let flat = self.graph.reshape(wide, matrix.clone());
         let detached = self.graph.stop_gradient(flat);
-        let losses = self.call(kernel, &[detached, labels], (rows, DType::Float32), InPlace::No);
-        let backprop = self.graph.add_output(losses, matrix, DType::Float32);
+        // The gradient overwrites the logits if nobody else reads them (sparse_xent_op.cc, xent_op.cc).
+        let backprop = self.call(kernel, &[detached, labels], (matrix, DType::Float32), InPlace::First);
+        let losses = self.graph.add_output(backprop, rows, DType::Float32);
         self.total(losses);
         self.graph.phase = crate::trace::Phase::Backward;
         let gradient = self.scale(backprop, 1.0 / 3.0);

@@ -24,7 +24,9 @@ pub(super) fn stochastic_depth<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<
 /// Inception-ResNet: a branch scaled by a constant and added.
 pub(super) fn custom_scale<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let inputs = cx.inputs();
-    let [trunk, branch] = inputs[..] else { return cx.fail(format!("it takes 2 tensors and is given {}", inputs.len())) };
+    let [trunk, branch] = inputs[..] else {
+        return cx.fail(format!("it takes 2 tensors and is given {}", inputs.len()));
+    };
     let scaled = cx.same(OpKind::Elementwise { steps: 1, saved: 0 }, branch)?;
     let shape = cx.shape(trunk);
     Ok(Value::Tensor(cx.op(OpKind::Merge(Merge::Add), &[trunk, scaled], shape, &[])?))

@@ -30,9 +30,9 @@ fn arguments(cx: &Cx<'_, '_>) -> Result<Call> {
     let Some(value) = tensor(1, "value") else { return cx.fail("it is called without a value") };
     let key = tensor(2, "key").unwrap_or(value);
     let mask = tensor(6, "attention_mask");
-    let given = ["query_mask", "value_mask", "key_mask"].iter().any(|name| {
-        cx.args.by_name(name).is_some_and(|value| !value.tensors().is_empty())
-    });
+    let given = ["query_mask", "value_mask", "key_mask"]
+        .iter()
+        .any(|name| cx.args.by_name(name).is_some_and(|value| !value.tensors().is_empty()));
     let carried = [query, value, key].iter().any(|&tensor| cx.builder.masked(tensor));
     let masked = mask.is_some() || given || carried || asked(cx, "use_causal_mask") || cx.has("sliding_window");
     Ok(Call { query, value, key, mask, masked })

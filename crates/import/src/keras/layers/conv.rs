@@ -3,6 +3,7 @@
 use brimful_core::model::{Conv, OpKind, Padding, Shape, TensorId, WeightId};
 
 use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::core::adapted;
 use crate::error::Result;
 
 /// What all convolutions have.
@@ -101,17 +102,19 @@ pub(super) fn out_size(size: u64, window: u64, stride: u64, dilation: u64, paddi
 }
 
 /// Kernel and bias, and the op. Kernel dimensions follow the window's.
-fn finish(cx: &mut Cx<'_, '_>, x: TensorId, conv: Conv, tail: [u64; 2], regularizer: &str, out: Shape, filters: u64) -> Result<TensorId> {
+fn finish(
+    cx: &mut Cx<'_, '_>,
+    x: TensorId,
+    conv: Conv,
+    tail: [u64; 2],
+    regularizer: &str,
+    out: Shape,
+    filters: u64,
+) -> Result<TensorId> {
     let mut kernel = conv.kernel.clone();
     kernel.extend_from_slice(&tail);
-    let mut weights = vec![cx.weight("kernel", &kernel, WeightKind::Trainable(Some(regularizer)))?];
+    let mut weights = vec![adapted(cx, "kernel", &kernel, regularizer)?];
     weights.extend(bias(cx, filters)?);
-    if let Some(rank) = cx.optional_positive("lora_rank")? {
-        let mut a = kernel[..kernel.len() - 1].to_vec();
-        a.push(rank);
-        cx.weight("lora_kernel_a", &a, WeightKind::Trainable(None))?;
-        cx.weight("lora_kernel_b", &[rank, filters], WeightKind::Trainable(None))?;
-    }
     let y = cx.op(OpKind::Conv(conv), &[x], out, &weights)?;
     cx.activate("activation", y)
 }
@@ -130,7 +133,8 @@ pub(super) fn conv<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let groups = cx.optional_positive("groups")?.unwrap_or(1);
     if filters % groups != 0 || geometry.channels % groups != 0 {
         let channels = geometry.channels;
-        return cx.fail(format!("{channels} input channels and {filters} filters cannot be divided into {groups} groups"));
+        return cx
+            .fail(format!("{channels} input channels and {filters} filters cannot be divided into {groups} groups"));
     }
     geometry.conv.groups = groups;
     let out = geometry.output(cx, filters)?;
@@ -190,7 +194,8 @@ pub(super) fn separable<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'
     let depth = cx.weight("depthwise_kernel", &kernel, WeightKind::Trainable(Some("depthwise_regularizer")))?;
     let mut point = vec![1; rank];
     point.extend_from_slice(&[middle, filters]);
-    let mut weights = vec![cx.weight("pointwise_kernel", &point, WeightKind::Trainable(Some("pointwise_regularizer")))?];
+    let mut weights =
+        vec![cx.weight("pointwise_kernel", &point, WeightKind::Trainable(Some("pointwise_regularizer")))?];
     weights.extend(bias(cx, filters)?);
     let pointwise = Conv {
         kernel: vec![1; rank],

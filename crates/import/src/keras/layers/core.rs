@@ -2,7 +2,7 @@
 //!
 //! Not counted: what a `Lambda` computes, beyond a bound.
 
-use brimful_core::model::{Activation, DType, Merge, OpKind, Shape, TensorId};
+use brimful_core::model::{Activation, DType, Merge, OpKind, Shape, TensorId, WeightId};
 
 use super::super::activation;
 use super::super::build::{Cx, Hints, Value, WeightKind};
@@ -23,27 +23,29 @@ pub(super) fn dense<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> 
         return cx.fail(format!("it takes at least 2 dimensions and is given {}", cx.show(&shape)));
     }
     let (wide, units) = (shape.last(), cx.positive("units")?);
-    let mut weights = vec![cx.weight("kernel", &[wide, units], WeightKind::Trainable(Some("kernel_regularizer")))?];
+    let mut weights = vec![adapted(cx, "kernel", &[wide, units], "kernel_regularizer")?];
     if cx.flag("use_bias", true) {
         weights.push(cx.weight("bias", &[units], WeightKind::Trainable(Some("bias_regularizer")))?);
     }
-    lora(cx, &[wide], units)?;
     let last = shape.dims.len() - 1;
     shape.dims[last] = units;
     let y = cx.op(OpKind::Dense, &[x], shape, &weights)?;
     Ok(Value::Tensor(cx.activate("activation", y)?))
 }
 
-/// The two factors of a low-rank adaptation; the kernel itself is then frozen by Keras.
-fn lora(cx: &mut Cx<'_, '_>, rows: &[u64], columns: u64) -> Result<()> {
-    let Some(rank) = cx.optional_positive("lora_rank")? else { return Ok(()) };
-    let mut a = rows.to_vec();
-    a.push(rank);
-    cx.weight("lora_kernel_a", &a, WeightKind::Trainable(None))?;
-    cx.weight("lora_kernel_b", &[rank, columns], WeightKind::Trainable(None))?;
-    let text = "It has a low-rank adaptation: its two factors are counted, the frozen kernel's gradient is too.";
+/// A kernel that may have a low-rank adaptation: Keras then freezes it and trains two factors in its place.
+pub(super) fn adapted(cx: &mut Cx<'_, '_>, name: &str, dims: &[u64], regularizer: &str) -> Result<WeightId> {
+    let Some(rank) = cx.optional_positive("lora_rank")? else {
+        return cx.weight(name, dims, WeightKind::Trainable(Some(regularizer)));
+    };
+    let kernel = cx.weight(name, dims, WeightKind::State)?;
+    let (rows, columns) = dims.split_at(dims.len() - 1);
+    let a: Vec<u64> = rows.iter().copied().chain([rank]).collect();
+    cx.weight(&format!("lora_{name}_a"), &a, WeightKind::Trainable(None))?;
+    cx.weight(&format!("lora_{name}_b"), &[rank, columns[0]], WeightKind::Trainable(None))?;
+    let text = "It has a low-rank adaptation: its factors are counted, the sum of them and the kernel is not.";
     cx.note("lora", text.to_owned());
-    Ok(())
+    Ok(kernel)
 }
 
 pub(super) fn einsum_dense_layer<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
@@ -100,7 +102,10 @@ pub(in super::super) fn einsum_dense(
     let Some(dims) = equation.result_dims(&[&shape.dims, &kernel]) else {
         return cx.fail(format!("the equation '{text}' has a result that its operands do not"));
     };
-    let mut weights = vec![cx.weight("kernel", &kernel, WeightKind::Trainable(Some("kernel_regularizer")))?];
+    if kernel.is_empty() {
+        return cx.fail(format!("the equation '{text}' has no kernel"));
+    }
+    let mut weights = vec![adapted(cx, "kernel", &kernel, "kernel_regularizer")?];
     if let Some(axes) = bias_axes {
         // From the first bias axis on: the size, or 1 where the bias is broadcast.
         let first = letters.iter().position(|&letter| axes.contains(letter));
@@ -116,11 +121,7 @@ pub(in super::super) fn einsum_dense(
 pub(super) fn embedding<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let mut x = cx.input()?;
     let (rows, columns) = (cx.positive("input_dim")?, cx.positive("output_dim")?);
-    let table = cx.weight("embeddings", &[rows, columns], WeightKind::Trainable(Some("embeddings_regularizer")))?;
-    if let Some(rank) = cx.optional_positive("lora_rank")? {
-        cx.weight("lora_embeddings_a", &[rows, rank], WeightKind::Trainable(None))?;
-        cx.weight("lora_embeddings_b", &[rank, columns], WeightKind::Trainable(None))?;
-    }
+    let table = adapted(cx, "embeddings", &[rows, columns], "embeddings_regularizer")?;
     let indices = cx.input()?;
     // Indices often arrive as floats, because that is an Input's default type.
     if !matches!(cx.dtype(x), DType::Int32 | DType::Int64) {
@@ -149,7 +150,7 @@ pub(super) fn reversible_embedding<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) ->
         }
         return Ok(y);
     }
-    let table = cx.weight("embeddings", &[rows, columns], WeightKind::Trainable(Some("embeddings_regularizer")))?;
+    let table = adapted(cx, "embeddings", &[rows, columns], "embeddings_regularizer")?;
     let kernel = if tied { table } else { untied(cx)? };
     let mut x = cx.input()?;
     let mut dtype = cx.policy.compute;
@@ -177,7 +178,8 @@ pub(super) fn identity<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d
 pub(super) fn lambda<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
     let value = custom::opaque(cx, hints)?;
     let shape = value.tensors().first().map(|&out| cx.show(&cx.shape(out))).unwrap_or_default();
-    let text = format!("The function of this Lambda is not read: its output is taken to be {shape}, its memory is a guess.");
+    let text =
+        format!("The function of this Lambda is not read: its output is taken to be {shape}, its memory is a guess.");
     cx.note("lambda", text);
     Ok(value)
 }

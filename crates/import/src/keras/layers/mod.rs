@@ -247,3 +247,28 @@ static LAYERS: &[Entry] = &[
     layer("RandomZoom", preprocess::augment),
     layer("Solarization", preprocess::augment),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class that Keras adds must be modelled, or named among those that hold nothing.
+    #[test]
+    fn every_class_of_keras_layers_is_known() {
+        let names = include_str!("../../../../../fixtures/models/keras_layers_3.15.txt");
+        let names: Vec<&str> = names.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(names.len() > 150);
+        let missing: Vec<&&str> =
+            names.iter().filter(|name| find(name).is_none() && !NOT_LAYERS.contains(name)).collect();
+        assert!(missing.is_empty(), "not in the registry: {missing:?}");
+        let twice = NOT_LAYERS.iter().find(|name| find(name).is_some());
+        assert_eq!(twice, None, "both modelled and passed over");
+    }
+
+    #[test]
+    fn no_class_is_registered_twice() {
+        for (at, entry) in LAYERS.iter().enumerate() {
+            assert!(!LAYERS[..at].iter().any(|other| other.class == entry.class), "{}", entry.class);
+        }
+    }
+}

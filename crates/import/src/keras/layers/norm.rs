@@ -72,7 +72,7 @@ pub(super) fn group<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> 
         // Each channel is a group: instance normalization.
         -1 => channels,
         groups => match u64::try_from(groups) {
-            Ok(groups) if groups > 0 && channels % groups == 0 => groups,
+            Ok(groups) if groups > 0 && channels.is_multiple_of(groups) => groups,
             _ => return cx.fail(format!("{channels} channels cannot be divided into {groups} groups")),
         },
     };

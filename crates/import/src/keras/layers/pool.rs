@@ -19,7 +19,10 @@ fn windows<'d>(cx: &mut Cx<'_, 'd>, kind: PoolKind) -> Result<Value<'d>> {
         let size = shape.dims[start + at];
         let Some(out) = out_size(size, window[at], strides[at], 1, padding) else {
             let shape = cx.show(&shape);
-            return cx.fail(format!("its output would be empty: a window of {} does not fit into {size} of {shape}", window[at]));
+            return cx.fail(format!(
+                "its output would be empty: a window of {} does not fit into {size} of {shape}",
+                window[at]
+            ));
         };
         shape.dims[start + at] = out;
     }

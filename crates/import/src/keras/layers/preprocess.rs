@@ -23,7 +23,8 @@ pub(super) fn normalization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Val
     let x = cx.cast(x, cx.policy.compute)?;
     let shape = cx.shape(x);
     if !cx.has("mean") {
-        let mut axes = cx.ints("axis")?.into_iter().map(|axis| cx.axis(axis, shape.rank())).collect::<Result<Vec<_>>>()?;
+        let mut axes =
+            cx.ints("axis")?.into_iter().map(|axis| cx.axis(axis, shape.rank())).collect::<Result<Vec<_>>>()?;
         axes.sort_unstable();
         let kept: Vec<u64> = axes.iter().map(|&axis| shape.dims[axis]).collect();
         cx.weight("mean", &kept, WeightKind::State)?;

@@ -27,7 +27,7 @@ pub(in super::super) fn resolve_target(target: &[i64], size: u64) -> Option<Vec<
     let known = target.iter().filter(|&&dim| dim >= 0);
     let known = known.fold(1u64, |product, &dim| product.saturating_mul(u64::try_from(dim).unwrap_or(0)));
     let free = target.iter().filter(|&&dim| dim < 0).count();
-    if free > 1 || known == 0 || (free == 0 && known != size) || size % known != 0 {
+    if free > 1 || known == 0 || (free == 0 && known != size) || !size.is_multiple_of(known) {
         return None;
     }
     Some(target.iter().map(|&dim| u64::try_from(dim).unwrap_or(size / known)).collect())

@@ -7,6 +7,7 @@ use brimful_core::model::{Activation, Merge, OpKind, Rnn, RnnCell, Shape, Tensor
 
 use super::super::build::{Args, Cx, Hints, Scope, Value, WeightKind};
 use super::super::config::{Kind, LayerDef};
+use super::super::overrides::direction;
 use super::conv;
 use crate::error::Result;
 
@@ -63,7 +64,14 @@ fn other_cell(cx: &mut Cx<'_, '_>, step: &Shape) -> Result<Cell> {
         "The code of this cell is not in the file: it is bounded as an LSTM of {units} units, and its weights are not counted."
     );
     cx.note("custom_cell", text);
-    Ok(Cell { kind: RnnCell::Other, output: vec![units], states: 1, weights: Vec::new(), dropout: false, fusable: false })
+    Ok(Cell {
+        kind: RnnCell::Other,
+        output: vec![units],
+        states: 1,
+        weights: Vec::new(),
+        dropout: false,
+        fusable: false,
+    })
 }
 
 /// The output and states of a recurrent layer in one direction.
@@ -99,9 +107,9 @@ fn run(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwards: Option
     let mut cells = Vec::new();
     if class == "RNN" {
         let def = cx.inner("cell")?;
-        let stacked: Vec<&LayerDef> = match def.class.as_str() {
-            "StackedRNNCells" => def.inner.iter().map(|(_, cell)| cell).collect(),
-            _ => vec![def],
+        let (prefix, stacked): (String, Vec<&LayerDef>) = match def.class.as_str() {
+            "StackedRNNCells" => (format!("{}/", def.name), def.inner.iter().map(|(_, cell)| cell).collect()),
+            _ => (String::new(), vec![def]),
         };
         if stacked.is_empty() {
             return cx.fail("its stack of cells is empty");
@@ -110,14 +118,15 @@ fn run(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwards: Option
         for (at, def) in stacked.iter().enumerate() {
             // Cells of a stack often share a name.
             let repeated = stacked.iter().take(at).any(|earlier| earlier.name == def.name);
-            let name = if repeated { format!("{}_{at}", def.name) } else { def.name.clone() };
+            let name = if repeated { format!("{prefix}{}_{at}", def.name) } else { format!("{prefix}{}", def.name) };
             let custom = matches!(def.kind, Kind::Custom { .. });
             let mut view = cx.sub(def, &name, Args::default());
             let class = if custom { "custom" } else { def.class.as_str() };
             let mut cell = cell(&mut view, class, &step)?;
             // The general loop never runs as cuDNN's kernel.
             cell.fusable = false;
-            step = Shape { batched: step.batched, dims: [step.dims[0]].into_iter().chain(cell.output.clone()).collect() };
+            step =
+                Shape { batched: step.batched, dims: [step.dims[0]].into_iter().chain(cell.output.clone()).collect() };
             cells.push((view.layer, cell));
         }
     } else {
@@ -150,7 +159,10 @@ fn loops(
         let all = sequences || at < last;
         let mut inputs = vec![x];
         inputs.extend(initial.by_ref().take(cell.states));
-        let one = |dims: &[u64]| Shape { batched: shape.batched, dims: [batch].into_iter().chain(dims.iter().copied()).collect() };
+        let one = |dims: &[u64]| Shape {
+            batched: shape.batched,
+            dims: [batch].into_iter().chain(dims.iter().copied()).collect(),
+        };
         let mut out = one(&cell.output);
         if all {
             out.dims.insert(1, steps);
@@ -192,9 +204,8 @@ fn run_conv(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwards: O
     let filters = cx.positive("filters")?;
     let out = geometry.output(cx, filters)?;
     let gates = filters.saturating_mul(4);
-    let kernel = |channels: u64| -> Vec<u64> {
-        geometry.conv.kernel.iter().copied().chain([channels, gates]).collect()
-    };
+    let kernel =
+        |channels: u64| -> Vec<u64> { geometry.conv.kernel.iter().copied().chain([channels, gates]).collect() };
     let mut weights = vec![
         cx.weight("kernel", &kernel(geometry.channels), WeightKind::Trainable(Some("kernel_regularizer")))?,
         cx.weight("recurrent_kernel", &kernel(filters), WeightKind::Trainable(Some("recurrent_regularizer")))?,
@@ -278,7 +289,8 @@ pub(super) fn cell_alone<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
     for (layer, cell) in cells {
         let mut inputs = vec![x];
         inputs.extend(initial.by_ref().take(cell.states));
-        let out = Shape { batched: batch.batched, dims: [batch.dims[0]].into_iter().chain(cell.output.clone()).collect() };
+        let out =
+            Shape { batched: batch.batched, dims: [batch.dims[0]].into_iter().chain(cell.output.clone()).collect() };
         let results = vec![(out, cx.policy.compute); 1 + cell.states];
         let rnn = Rnn {
             units: brimful_core::model::product(&cell.output),
@@ -308,18 +320,14 @@ pub(super) fn bidirectional<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Val
     let separate = cx.def.inner.iter().find(|(key, _)| *key == "backward_layer").map(|(_, def)| def);
     let (first, second) = initial.split_at(initial.len() / 2);
     let args = cx.args.clone();
-    let base = forward.name.strip_prefix("forward_").unwrap_or(&forward.name);
-    let mut view = cx.sub(forward, &format!("forward_{base}"), args.clone());
+    let mut view = cx.sub(forward, &direction("forward_", &forward.name), args.clone());
     let sequences = view.flag("return_sequences", false);
     let return_state = view.flag("return_state", false);
     let backwards = view.flag("go_backwards", false);
     let one = run(&mut view, x, first, Some(backwards))?;
     let (def, name) = match separate {
         Some(def) => (def, def.name.clone()),
-        None => {
-            let base = forward.name.strip_prefix("backward_").unwrap_or(&forward.name);
-            (forward, format!("backward_{base}"))
-        }
+        None => (forward, direction("backward_", &forward.name)),
     };
     let mut view = cx.sub(def, &name, args);
     let mut two = run(&mut view, x, second, Some(!backwards))?;
@@ -365,12 +373,16 @@ pub(super) fn time_distributed<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<
     }
     let dtype = cx.dtype(x);
     let (batch, steps) = (shape.dims[0], shape.dims[1]);
-    let swapped = |dims: &[u64]| Shape { batched: shape.batched, dims: [dims[1], dims[0]].into_iter().chain(dims[2..].iter().copied()).collect() };
+    let swapped = |dims: &[u64]| Shape {
+        batched: shape.batched,
+        dims: [dims[1], dims[0]].into_iter().chain(dims[2..].iter().copied()).collect(),
+    };
     let axes = |rank: usize| -> Vec<usize> { [1, 0].into_iter().chain(2..rank).collect() };
     let time_first = swapped(&shape.dims);
     let dynamic = cx.builder.dynamic(x);
     let x = cx.op_to(OpKind::Permute { axes: axes(shape.rank()) }, &[x], time_first, dtype, &[])?;
-    let each = Shape { batched: shape.batched, dims: [batch].into_iter().chain(shape.dims[2..].iter().copied()).collect() };
+    let each =
+        Shape { batched: shape.batched, dims: [batch].into_iter().chain(shape.dims[2..].iter().copied()).collect() };
     let stacked = if dynamic {
         let mut folded = each;
         folded.dims[0] = batch.saturating_mul(steps);
@@ -393,7 +405,10 @@ pub(super) fn time_distributed<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<
         cx.op_to(OpKind::Concat { axis: 0 }, &results, out, dtype, &[])?
     };
     let shape = cx.shape(stacked);
-    let out = Shape { batched: shape.batched, dims: [shape.dims[1], shape.dims[0]].into_iter().chain(shape.dims[2..].iter().copied()).collect() };
+    let out = Shape {
+        batched: shape.batched,
+        dims: [shape.dims[1], shape.dims[0]].into_iter().chain(shape.dims[2..].iter().copied()).collect(),
+    };
     let dtype = cx.dtype(stacked);
     Ok(Value::Tensor(cx.op_to(OpKind::Permute { axes: axes(shape.rank()) }, &[stacked], out, dtype, &[])?))
 }
@@ -409,7 +424,7 @@ fn call_inner<'d>(cx: &mut Cx<'_, 'd>, def: &'d LayerDef, x: TensorId) -> Result
         }
     };
     match value.tensors().first() {
-        Some(&tensor) => Ok(tensor),
-        None => cx.fail("the wrapped layer returns nothing"),
+        Some(&tensor) if cx.shape(tensor).rank() > 0 => Ok(tensor),
+        _ => cx.fail("the wrapped layer returns nothing that has a batch"),
     }
 }

@@ -4,7 +4,7 @@
 //! is not in the registry is bounded with the shape that Keras recorded, and a note says so.
 
 mod math;
-mod move_;
+mod moving;
 
 use brimful_core::model::{Activation, DType, Merge, OpKind, Reduction, TensorId};
 
@@ -262,24 +262,24 @@ static OPS: &[OpEntry] = &[
     op("Moments", How::With(math::moments)),
     op("TopK", How::With(math::top_k)),
     // moving values
-    op("Reshape", How::With(move_::reshape)),
-    op("Ravel", How::With(move_::ravel)),
-    op("Transpose", How::With(move_::transpose)),
-    op("Swapaxes", How::With(move_::swap_axes)),
-    op("Moveaxis", How::With(move_::move_axis)),
-    op("ExpandDims", How::With(move_::expand_dims)),
-    op("Squeeze", How::With(move_::squeeze)),
-    op("Concatenate", How::With(move_::concatenate)),
-    op("Stack", How::With(move_::stack)),
-    op("Unstack", How::With(move_::unstack)),
-    op("Split", How::With(move_::split)),
-    op("GetItem", How::With(move_::get_item)),
-    op("Take", How::With(move_::take)),
-    op("TakeAlongAxis", How::With(move_::take_along_axis)),
-    op("Tile", How::With(move_::tile)),
-    op("Repeat", How::With(move_::repeat)),
-    op("BroadcastTo", How::With(move_::broadcast_to)),
-    op("Pad", How::With(move_::pad)),
-    op("OneHot", How::With(move_::one_hot)),
-    op("Resize", How::With(move_::resize)),
+    op("Reshape", How::With(moving::reshape)),
+    op("Ravel", How::With(moving::ravel)),
+    op("Transpose", How::With(moving::transpose)),
+    op("Swapaxes", How::With(moving::swap_axes)),
+    op("Moveaxis", How::With(moving::move_axis)),
+    op("ExpandDims", How::With(moving::expand_dims)),
+    op("Squeeze", How::With(moving::squeeze)),
+    op("Concatenate", How::With(moving::concatenate)),
+    op("Stack", How::With(moving::stack)),
+    op("Unstack", How::With(moving::unstack)),
+    op("Split", How::With(moving::split)),
+    op("GetItem", How::With(moving::get_item)),
+    op("Take", How::With(moving::take)),
+    op("TakeAlongAxis", How::With(moving::take_along_axis)),
+    op("Tile", How::With(moving::tile)),
+    op("Repeat", How::With(moving::repeat)),
+    op("BroadcastTo", How::With(moving::broadcast_to)),
+    op("Pad", How::With(moving::pad)),
+    op("OneHot", How::With(moving::one_hot)),
+    op("Resize", How::With(moving::resize)),
 ];

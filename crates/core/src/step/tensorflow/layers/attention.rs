@@ -1,5 +1,6 @@
 //! The core of attention: scores, softmax, weighted values.
 
+use super::super::gradient::FOLDED;
 use super::super::{Attribute, Lowering};
 use crate::model::{Attention, DType, Op, Shape};
 use crate::step::graph::ValueId;
@@ -21,18 +22,34 @@ impl Lowering<'_> {
         } else {
             (key, value)
         };
+        let (context, weights) = if attention.multi_head && (attention.dropout > 0.0 || attention.return_scores) {
+            self.attention_by_steps(attention, [query, value, key], &scores_shape, output)
+        } else {
+            self.attention_at_once(op, attention, [query, value, key], &scores_shape, output)
+        };
+        self.set_output(op, 0, context);
+        self.set_output(op, 1, weights);
+    }
+
+    /// `ops.dot_product_attention`: two einsums; the softmax of half-precision scores is taken in float32.
+    fn attention_at_once(
+        &mut self,
+        op: &Op,
+        attention: &Attention,
+        [query, value, key]: [ValueId; 3],
+        scores_shape: &Shape,
+        output: Shape,
+    ) -> (ValueId, ValueId) {
         let attr = self.new_attribute(Attribute::Einsum(scores_shape.clone()));
         let mut scores = if attention.additive {
-            self.additive_scores(op, query, key, attention, &scores_shape)
+            self.additive_scores(op, query, key, attention, scores_shape)
         } else {
             let product = self.einsum(&[query, key], scores_shape.clone(), attr);
-            // The softmax of half-precision scores is taken in float32.
             let wide = self.cast(product, DType::Float32);
             if attention.multi_head { self.scale(wide, 0.125) } else { wide }
         };
         if attention.masked {
-            let positions = Shape::fixed(&[1, 1, attention.query_positions, attention.key_positions]);
-            let mask = self.full_constant(positions, DType::Bool);
+            let mask = self.attention_mask(attention);
             let floor = self.constant(-1e9, scores);
             scores = self.select(mask, scores, floor);
         }
@@ -40,9 +57,44 @@ impl Lowering<'_> {
         let dtype = self.dtype(value);
         let weights = self.cast(weights, dtype);
         let dropped = self.dropout(weights, attention.dropout, None);
-        let context = self.einsum(&[dropped, value], output, attr);
-        self.set_output(op, 0, context);
-        self.set_output(op, 1, weights);
+        (self.einsum(&[dropped, value], output, attr), weights)
+    }
+
+    /// With dropout on the scores, the layer transposes, multiplies and masks step by step.
+    fn attention_by_steps(
+        &mut self,
+        attention: &Attention,
+        [query, value, key]: [ValueId; 3],
+        scores_shape: &Shape,
+        output: Shape,
+    ) -> (ValueId, ValueId) {
+        let batched = scores_shape.batched;
+        let (heads, queries, keys) = (attention.heads, attention.query_positions, attention.key_positions);
+        let by_head = |rows: u64, columns: u64| Shape { batched, dims: vec![1, heads, rows, columns] };
+        let keys_first = self.copy("Transpose", &[key], by_head(keys, attention.key_size), 2);
+        let scaled = self.scale(query, 0.125);
+        let queries_last = self.copy("Transpose", &[scaled], by_head(attention.key_size, queries), 4);
+        let product = self.batch_mat_mul(keys_first, queries_last, by_head(keys, queries), attention.key_size, 0);
+        let mut scores = self.copy("Transpose", &[product], scores_shape.clone(), FOLDED);
+        let mask = attention.masked.then(|| self.attention_mask(attention));
+        if let Some(mask) = mask {
+            let floor = self.constant(-1e9, scores);
+            scores = self.select(mask, scores, floor);
+        }
+        let mut weights = self.unary("Softmax", scores);
+        if let Some(mask) = mask {
+            let zero = self.zeros_like(weights);
+            weights = self.select(mask, weights, zero);
+        }
+        let dropped = self.dropout(weights, attention.dropout, None);
+        let values = self.copy("Transpose", &[value], by_head(keys, attention.value_size), 2);
+        let context = self.batch_mat_mul(dropped, values, by_head(queries, attention.value_size), keys, 0);
+        (self.copy("Transpose", &[context], output, 2), weights)
+    }
+
+    fn attention_mask(&mut self, attention: &Attention) -> ValueId {
+        let positions = Shape::fixed(&[1, 1, attention.query_positions, attention.key_positions]);
+        self.full_constant(positions, DType::Bool)
     }
 
     fn repeat_heads(&mut self, x: ValueId, repeats: u64) -> ValueId {

@@ -19,12 +19,11 @@ pub(in crate::step::tensorflow) struct LoopAttribute {
 }
 
 /// Results of the state's size that one step of a cell keeps for backward. LSTM: four gates, the cell state, its tanh, the
-/// output. GRU: two gates, the candidate, its recurrent part before and after the gate, the output, and the three slices of
-/// the input's product. Simple: the output.
+/// output. GRU: two gates, the candidate, its recurrent part, the blend's factor and the output. Simple: the output.
 fn kept_per_step(cell: &RnnCell) -> u64 {
     match cell {
         RnnCell::Simple => 1,
-        RnnCell::Gru { .. } => 9,
+        RnnCell::Gru { .. } => 6,
         RnnCell::Lstm | RnnCell::ConvLstm(_) | RnnCell::Other => 7,
     }
 }

@@ -3,13 +3,14 @@
 use super::super::convolution::{Geometry, SLOW_BYTE_WORK};
 use super::super::math::times;
 use super::super::{Attribute, Lowering};
-use crate::model::{Conv, DType, Interpolation, Op, Pool, PoolKind, Shape};
+use crate::model::{Conv, DType, Interpolation, Op, Padding, Pool, PoolKind, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, op: &Op, conv: &Conv, x: ValueId) -> ValueId {
         let weight = self.weight(op.weights[0], op.compute);
         let output = self.model.tensor(op.outputs[0]).shape.clone();
+        let x = if conv.padding == Padding::Causal { self.pad_causally(op, conv, x) } else { x };
         let input = self.shape(x);
         let channels = |shape: &Shape| if conv.channels_first { shape.dims.get(1).copied() } else { shape.dims.last().copied() };
         let (inside, outside) = (channels(&input).unwrap_or(1), channels(&output).unwrap_or(1));
@@ -44,6 +45,16 @@ impl Lowering<'_> {
         }
     }
 
+    /// Causal padding is a copy of its own before an unpadded convolution.
+    fn pad_causally(&mut self, op: &Op, conv: &Conv, x: ValueId) -> ValueId {
+        let mut shape = self.shape(x);
+        let (kernel, dilation) = (conv.kernel[0], conv.dilation.first().copied().unwrap_or(1));
+        if let Some(steps) = shape.dims.get_mut(1) {
+            *steps = steps.saturating_add(kernel.saturating_sub(1).saturating_mul(dilation));
+        }
+        self.copy("Pad", &[x], shape, op.outputs[0].0.wrapping_mul(2) + 2)
+    }
+
     pub(super) fn pool(&mut self, op: &Op, pool: &Pool, x: ValueId) -> ValueId {
         let name = match (pool.kind, pool.window.len()) {
             (PoolKind::Max, 3) => "MaxPool3D",
@@ -54,8 +65,8 @@ impl Lowering<'_> {
         self.copy_op(name, op, &[x])
     }
 
-    /// The CPU kernel finds each maximum again: a copy of the output and its 64-bit positions (maxpooling_op.cc,
-    /// `SpatialMaxPoolWithArgMaxHelper`).
+    /// The CPU kernel finds each maximum again: a copy of the output (in the output's own buffer if that is free) and its
+    /// 64-bit positions; the result may overwrite the input (maxpooling_op.cc, `MaxPoolingGradOp`).
     pub(in crate::step::tensorflow) fn max_pool_gradient(
         &mut self,
         name: &'static str,
@@ -68,17 +79,21 @@ impl Lowering<'_> {
         let positions = self.graph.shape(y).size(DType::Int64);
         let on_cpu = matches!(self.job.processor, crate::step::Processor::Cpu { .. });
         let scratch = if name == "MaxPool" && on_cpu { vec![self.graph.size(y), positions] } else { vec![] };
+        let in_place = if name == "MaxPool" && on_cpu { InPlace::First } else { InPlace::No };
         let name = if name == "MaxPool" { "MaxPoolGrad" } else { "MaxPool3DGrad" };
-        self.graph.add(NewNode {
+        let gradient = self.graph.add(NewNode {
             kernel: Kernel { name, attr: kernel.attr },
             inputs: &[x, y, g],
             output,
-            in_place: InPlace::No,
+            in_place,
             scratch,
             // The kernel scatters its output element by element.
             work: times(self.graph.size(x), SLOW_BYTE_WORK / 2),
             after: &[],
-        })
+        });
+        let node = self.graph.value(gradient).producer;
+        self.graph.nodes[node.0 as usize].scratch_from = Some(y);
+        gradient
     }
 
     pub(super) fn global_pool(&mut self, op: &Op, kind: PoolKind, x: ValueId) -> ValueId {

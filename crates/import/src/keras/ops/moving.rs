@@ -32,17 +32,18 @@ pub(super) fn reshape<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value
     let Some((&first, rest)) = target.split_first() else { return guess(cx, hints) };
     let known: u64 = rest.iter().filter(|&&dim| dim >= 0).fold(1, |all, &dim| all.saturating_mul(dim as u64));
     let free = rest.iter().filter(|&&dim| dim < 0).count();
-    if first < 0 && free == 0 && known > 0 && elements % known == 0 {
+    if first < 0 && free == 0 && known > 0 && elements.is_multiple_of(known) {
         let mut dims = vec![elements / known];
         dims.extend(rest.iter().map(|&dim| dim as u64));
         return moved(cx, OpKind::Reshape, Shape { batched: true, dims });
     }
     let batch = shape.dims[0];
-    if first < 0 && free == 1 && batch > 0 {
-        if let Some(dims) = resolve_target(rest, elements / batch) {
-            let dims = [batch].into_iter().chain(dims).collect();
-            return moved(cx, OpKind::Reshape, Shape { batched: true, dims });
-        }
+    if first < 0
+        && free == 1
+        && let Some(dims) = resolve_target(rest, elements / batch.max(1))
+    {
+        let dims = [batch].into_iter().chain(dims).collect();
+        return moved(cx, OpKind::Reshape, Shape { batched: true, dims });
     }
     guess(cx, hints)
 }
@@ -162,13 +163,15 @@ pub(super) fn split<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'
     match cx.get("indices_or_sections") {
         Some(Json::Array(items)) => {
             for item in items {
-                let Some(edge) = item.as_int().and_then(|edge| u64::try_from(edge).ok()) else { return guess(cx, hints) };
+                let Some(edge) = item.as_int().and_then(|edge| u64::try_from(edge).ok()) else {
+                    return guess(cx, hints);
+                };
                 edges.push(edge.min(size));
             }
         }
         Some(count) => {
             let count = count.as_int().and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-            if count == 0 || count > 100_000 || size % count != 0 {
+            if count == 0 || count > 100_000 || !size.is_multiple_of(count) {
                 return cx.fail(format!("{size} cannot be split into {count} equal parts"));
             }
             edges.extend((1..count).map(|part| part * (size / count)));
@@ -223,7 +226,9 @@ fn sliced(shape: &Shape, keys: &[&Json]) -> Option<Shape> {
         } else if class(key).as_deref() == Some("__slice__") {
             let size = *shape.dims.get(at)?;
             let length = slice_length(key.get("config")?, size)?;
-            let whole = ["start", "stop"].iter().all(|edge| key.get("config").and_then(|c| c.get(edge)).is_none_or(Json::is_null));
+            let whole = ["start", "stop"]
+                .iter()
+                .all(|edge| key.get("config").and_then(|c| c.get(edge)).is_none_or(Json::is_null));
             if at == 0 && shape.batched {
                 // A part of the batch: at most the number asked for.
                 out.batched = whole;
@@ -262,7 +267,10 @@ fn slice_length(slice: &Json, size: u64) -> Option<u64> {
     let (start, stop) = if step > 0 {
         (clamp(number("start")?.unwrap_or(0), 0, size), number("stop")?.map_or(size, |stop| clamp(stop, 0, size)))
     } else {
-        (clamp(number("start")?.unwrap_or(size), -1, size - 1), number("stop")?.map_or(-1, |stop| clamp(stop, -1, size - 1)))
+        (
+            clamp(number("start")?.unwrap_or(size), -1, size - 1),
+            number("stop")?.map_or(-1, |stop| clamp(stop, -1, size - 1)),
+        )
     };
     let span = if step > 0 { stop - start } else { start - stop };
     u64::try_from(span.max(0)).ok().map(|span| span.div_ceil(step.unsigned_abs()))
@@ -311,7 +319,8 @@ pub(super) fn tile<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
 
 pub(super) fn repeat<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
     let mut shape = cx.shape(cx.input()?);
-    let (Some(count), Some(axis)) = (cx.get("repeats").and_then(Json::as_int), cx.get("axis").and_then(Json::as_int)) else {
+    let (Some(count), Some(axis)) = (cx.get("repeats").and_then(Json::as_int), cx.get("axis").and_then(Json::as_int))
+    else {
         return guess(cx, hints);
     };
     let axis = cx.axis(axis, shape.rank())?;

@@ -1,0 +1,204 @@
+//! The largest batch that fits.
+//!
+//! In: the outcome of a setup. Out: a batch that was really placed and fits, and smaller ones that were tried too. A real
+//! allocator is not monotone: a smaller batch may fragment worse. The floor is, so it brackets the answer from above, and
+//! placements decide below it. Not searched: batches above [`MAX_BATCH`].
+
+use super::simulate::{Orders, Outcome, Simulator};
+use crate::trace::{Event, Phase, Trace};
+
+/// No batch above this is looked for.
+pub const MAX_BATCH: u64 = 1 << 20;
+
+/// How many powers of two below the largest batch are tried as well.
+const SAFE_POWERS: u32 = 3;
+
+/// What is known about the batches that fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Largest {
+    /// The largest; none if not even one sample fits, or if nothing limits it.
+    pub batch: Option<u64>,
+    /// Batches up to it that were placed and fit, smallest first.
+    pub safe: Vec<u64>,
+}
+
+/// The largest batch that fits in several orders of execution. `one` and `several` are outcomes of the same setup.
+pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> Largest {
+    let setup = &one.setup;
+    let mut found = None;
+    // Other orders need more than the one that is searched with, by about as much as at the batch that was asked for.
+    let share = one.high_bytes() as f64 / several.high_bytes().max(1) as f64;
+    let at_once = largest_at_once(one, share.min(1.0), Precision::Exact).unwrap_or(0);
+    let mut candidate = at_once.saturating_mul(setup.parts());
+    let mut tries = 0;
+    while candidate > 0 {
+        // Another batch runs in other orders, so the answer is tried as its user would try it.
+        match simulator.run(&setup.with_batch(candidate), Orders::Several) {
+            Ok(outcome) if outcome.fits => found = Some(outcome),
+            Ok(_) => {
+                candidate = lower(candidate, tries, setup.parts());
+                tries += 1;
+                continue;
+            }
+            Err(_) => {}
+        }
+        break;
+    }
+    let mut safe = Vec::new();
+    let mut batch = found.as_ref().map(|_| candidate);
+    if let Some(outcome) = &found {
+        let powers = (0..SAFE_POWERS).filter_map(|back| (candidate.next_power_of_two() / 2).checked_shr(back));
+        safe.extend(powers.filter(|&power| power > 0 && outcome.fits_at(power.div_ceil(setup.parts()))));
+        safe.push(candidate);
+    }
+    if several.fits && setup.limit_bytes.is_some() {
+        safe.push(setup.job.batch);
+        batch = batch.max(Some(setup.job.batch));
+    }
+    safe.sort_unstable();
+    safe.dedup();
+    Largest { batch, safe }
+}
+
+/// What to try when a batch that fits in one order fails in another: the orders differ by some per cent, so first 1/64 less,
+/// then twice that, and so on.
+fn lower(batch: u64, tries: u32, parts: u64) -> u64 {
+    let step = (batch / 64).saturating_mul(1 << tries.min(5)).max(parts);
+    batch.saturating_sub(step) / parts * parts
+}
+
+/// How close to the true answer a search must come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// To one sample.
+    Exact,
+    /// To one part in 16: what is found still fits.
+    Coarse,
+}
+
+/// The most samples at once that fit with the outcome's own kernels and orders, in `share` of the limit.
+pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> Option<u64> {
+    let limit = (outcome.setup.limit_bytes? as f64 * share) as u64;
+    let ceiling = floor_largest(outcome, limit)?;
+    // Beyond the floor the allocator needs about as much more as it does at the batch that was asked for.
+    let prediction = &outcome.prediction;
+    let slack = prediction.floor_bytes as f64 / prediction.high_bytes.max(1) as f64;
+    let likely = floor_largest(outcome, (limit as f64 * slack) as u64).unwrap_or(1);
+    let (mut low, mut high) = (0, ceiling.saturating_add(1));
+    let (mut tried, mut step) = (likely, (ceiling / 64).max(1));
+    loop {
+        if outcome.fits_at(tried) {
+            low = tried;
+            break;
+        }
+        high = tried;
+        if tried <= 1 {
+            break;
+        }
+        tried = tried.saturating_sub(step).max(1);
+        step = step.saturating_mul(2);
+    }
+    let gap = |low: u64| if precision == Precision::Exact { 1 } else { (low / 16).max(1) };
+    while low > 0 && high - low > gap(low) {
+        let middle = low + (high - low) / 2;
+        if outcome.fits_at(middle) { low = middle } else { high = middle }
+    }
+    (low > 0).then_some(low)
+}
+
+/// The most samples at once whose requests alone stay within the limit.
+fn floor_largest(outcome: &Outcome, limit: u64) -> Option<u64> {
+    let trace = outcome.runs.traces.first()?;
+    let cap = (MAX_BATCH / outcome.setup.parts()).max(1);
+    let need = |batch: u64| {
+        let line = floor_line(trace, batch);
+        (line.bytes.saturating_add(outcome.setup.extra.at(batch)), line.per_sample)
+    };
+    let (mut low, mut high) = (0, cap.saturating_add(1));
+    let mut batch = outcome.setup.at_once().clamp(1, cap);
+    // The floor is a maximum of straight lines, so tangents lead to the answer in a few steps; where sizes are capped or
+    // saturate they may not, and the bracket is halved.
+    let mut tangents = 8;
+    while high - low > 1 {
+        let (bytes, slope) = need(batch);
+        let guess = if bytes <= limit {
+            low = batch;
+            batch.saturating_add((limit - bytes).checked_div(slope).unwrap_or(cap))
+        } else {
+            high = batch;
+            batch.saturating_sub((bytes - limit).div_ceil(slope.max(1)))
+        };
+        batch = if tangents > 0 { guess.clamp(low + 1, (high - 1).max(low + 1)) } else { low + (high - low) / 2 };
+        tangents -= i32::from(tangents > 0);
+    }
+    (low > 0).then_some(low)
+}
+
+/// The floor's peak at one batch, and how fast that moment's requests grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FloorLine {
+    /// Bytes asked for at once.
+    pub bytes: u64,
+    /// Of which for each further sample.
+    pub per_sample: u64,
+}
+
+/// Adds up live requests; set-up counts for the state, not for the peak, as in a placement.
+pub fn floor_line(trace: &Trace, batch: u64) -> FloorLine {
+    let mut sizes = vec![(0u64, 0u64); trace.buffer_count as usize];
+    let mut peak = FloorLine::default();
+    let (mut bytes, mut per_sample) = (0u64, 0u64);
+    let mut stepping = false;
+    for event in &trace.events {
+        match *event {
+            Event::Alloc { buffer, size, .. } => {
+                let grows = if batch < size.max_samples { size.per_sample } else { 0 };
+                sizes[buffer.0 as usize] = (size.at(batch), grows);
+                bytes = bytes.saturating_add(size.at(batch));
+                per_sample = per_sample.saturating_add(grows);
+                if stepping && bytes > peak.bytes {
+                    peak = FloorLine { bytes, per_sample };
+                }
+            }
+            Event::Free { buffer } => {
+                let (freed, grows) = std::mem::take(&mut sizes[buffer.0 as usize]);
+                bytes = bytes.saturating_sub(freed);
+                per_sample = per_sample.saturating_sub(grows);
+            }
+            Event::Mark { phase } => stepping = phase != Phase::Setup,
+        }
+    }
+    peak
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Size;
+    use crate::trace::{BufferId, CauseId, Role};
+
+    #[test]
+    fn the_floor_is_the_largest_sum_of_a_step() {
+        let alloc = |buffer, size| Event::Alloc {
+            buffer: BufferId(buffer),
+            size,
+            cause: CauseId(0),
+            role: Role::Temporary,
+        };
+        let free = |buffer| Event::Free { buffer: BufferId(buffer) };
+        let mark = |phase| Event::Mark { phase };
+        let events = vec![
+            mark(Phase::Setup),
+            alloc(0, Size::fixed(100)),
+            alloc(1, Size::fixed(1000)),
+            free(1),
+            mark(Phase::Forward),
+            alloc(2, Size::per_sample(10)),
+            alloc(3, Size { fixed: 0, per_sample: 7, max_samples: 4 }),
+            free(2),
+        ];
+        let trace = Trace { events, causes: Vec::new(), buffer_count: 4 };
+        assert_eq!(floor_line(&trace, 2), FloorLine { bytes: 134, per_sample: 17 });
+        assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 218, per_sample: 10 });
+    }
+}

@@ -1,0 +1,113 @@
+//! What a prediction says about where the memory goes.
+//!
+//! In: a prediction and its holders. Out: the report's breakdown, moment, heaviest layers and notes.
+
+use std::collections::BTreeMap;
+
+use super::Request;
+use super::simulate::Outcome;
+use crate::model::{Model, Note, OpKind};
+use crate::predict::Prediction;
+use crate::report::{Breakdown, LayerShare, Moment, NoteReport};
+use crate::step::Processor;
+use crate::trace::{Phase, Role};
+
+/// How many layers a report shows.
+pub const SHOWN_LAYERS: usize = 10;
+
+/// The peak by role. The parts add up to what is allocated and the context.
+pub fn breakdown(prediction: &Prediction, context_bytes: u64) -> Breakdown {
+    let mut parts = Breakdown { context: context_bytes, ..Breakdown::default() };
+    let mut held = 0u64;
+    for (_, holder) in &prediction.holders {
+        let part = match holder.role {
+            Role::Parameter => &mut parts.parameters,
+            Role::Gradient => &mut parts.gradients,
+            Role::OptimizerState => &mut parts.optimizer_state,
+            Role::SavedActivation => &mut parts.saved_activations,
+            Role::Input => &mut parts.inputs,
+            Role::Temporary => &mut parts.temporaries,
+            Role::Workspace => &mut parts.workspace,
+        };
+        *part = part.saturating_add(holder.bytes);
+        held = held.saturating_add(holder.bytes);
+    }
+    parts.allocator_slack = prediction.allocated_bytes.saturating_sub(held);
+    parts
+}
+
+/// The moment of the peak.
+pub fn moment(prediction: &Prediction) -> Option<Moment> {
+    let (phase, cause) = prediction.at.as_ref()?;
+    let phase = match phase {
+        Phase::Setup => "setup",
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::Optimizer => "optimizer",
+    };
+    Some(Moment {
+        phase: phase.to_owned(),
+        op: cause.op.clone(),
+        layer: cause.layer.clone(),
+        source: cause.source.clone(),
+    })
+}
+
+/// The layers that hold most at the peak, most bytes first.
+pub fn heaviest_layers(model: &Model, prediction: &Prediction, count: usize) -> Vec<LayerShare> {
+    let mut shares: BTreeMap<&str, LayerShare> = BTreeMap::new();
+    for (cause, holder) in prediction.holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
+        let share = shares.entry(&cause.layer).or_insert_with(|| LayerShare {
+            layer: cause.layer.clone(),
+            class: String::new(),
+            bytes: 0,
+            weights_bytes: 0,
+            saved_bytes: 0,
+        });
+        share.bytes = share.bytes.saturating_add(holder.bytes);
+        match holder.role {
+            Role::Parameter | Role::Gradient | Role::OptimizerState => {
+                share.weights_bytes = share.weights_bytes.saturating_add(holder.bytes);
+            }
+            Role::SavedActivation => share.saved_bytes = share.saved_bytes.saturating_add(holder.bytes),
+            Role::Input | Role::Temporary | Role::Workspace => {}
+        }
+    }
+    let mut shares: Vec<LayerShare> = shares.into_values().filter(|share| share.bytes > 0).collect();
+    shares.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.layer.cmp(&b.layer)));
+    shares.truncate(count);
+    for share in &mut shares {
+        if let Some(layer) = model.layers.iter().find(|layer| layer.path == share.layer) {
+            share.class.clone_from(&layer.class);
+        }
+    }
+    shares
+}
+
+/// What was guessed, bounded or never measured.
+pub fn notes(request: &Request<'_>, outcome: &Outcome) -> Vec<NoteReport> {
+    let known = |note: &Note| NoteReport {
+        code: note.code.to_owned(),
+        layer: note.layer.clone(),
+        text: note.text.clone(),
+    };
+    let mut notes: Vec<NoteReport> = outcome.model.notes.iter().chain(&outcome.runs.notes).map(known).collect();
+    let mut add = |code: &str, text: String| notes.push(NoteReport { code: code.to_owned(), layer: None, text });
+    let gpu = outcome.setup.job.processor == Processor::Gpu;
+    if gpu && outcome.model.ops.iter().any(|op| matches!(op.kind, OpKind::Conv(_))) {
+        let text = "cuDNN picks the algorithm of a convolution, and with it the workspace, when it runs: counted is a bound.";
+        add("conv_workspace", text.to_owned());
+    }
+    if !request.device.measured(request.framework) {
+        let (device, framework) = (&request.device.name, request.framework.title());
+        add(
+            "not_measured",
+            format!("No run on {device} with {framework} was measured; the figures come from the model alone."),
+        );
+    }
+    if outcome.model.compiled.jit == Some(true) {
+        let text = "The file asks for XLA (jit_compile=True), which fuses kernels: the step is predicted without it.";
+        add("xla", text.to_owned());
+    }
+    notes
+}

@@ -1,0 +1,277 @@
+"""Measures what Keras training steps really use, in TensorFlow's own BFC allocator on the CPU.
+
+    python tools/measure_tensorflow.py OUT.jsonl MODELS_DIR [NAME…]
+
+Each job runs in a process of its own: three `train_on_batch` calls with `jit_compile=False`, the allocator's statistics
+reset before each. A line of OUT.jsonl is one job: its settings, the parameters, the state before the first step, the peak of
+each step. The models are written to MODELS_DIR as `model.to_json()`. TensorFlow 2.21 and Keras 3.15 made the rows in
+`fixtures/measured`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+ENVIRONMENT = {
+    "TF_CPU_ALLOCATOR_USE_BFC": "true",
+    "TF_CPU_BFC_MEM_LIMIT_IN_MB": "16000",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+
+
+def application(name, side, classes=100, **settings):
+    def build(keras):
+        make = getattr(keras.applications, name)
+        return make(weights=None, classes=classes, input_shape=(side, side, 3), **settings)
+
+    return build, "image", (side, side, 3), "classes"
+
+
+def gru_text(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [L.Input((100,)), L.Embedding(5000, 64), L.GRU(96, return_sequences=True), L.GRU(48), L.Dense(6, activation="softmax")]
+    )
+
+
+def bilstm_tagger(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [
+            L.Input((80,)),
+            L.Embedding(8000, 100),
+            L.Bidirectional(L.LSTM(64, return_sequences=True)),
+            L.TimeDistributed(L.Dense(32, activation="relu")),
+            L.Dense(12, activation="softmax"),
+        ]
+    )
+
+
+def conv1d_audio(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [
+            L.Input((4000, 1)),
+            L.Conv1D(32, 9, strides=2, padding="same", activation="relu"),
+            L.BatchNormalization(),
+            L.MaxPooling1D(4),
+            L.Conv1D(64, 5, padding="same", activation="relu"),
+            L.SpatialDropout1D(0.2),
+            L.MaxPooling1D(4),
+            L.Conv1D(128, 3, padding="causal", activation="elu"),
+            L.GlobalMaxPooling1D(),
+            L.Dense(10, activation="softmax"),
+        ]
+    )
+
+
+def autoencoder(keras):
+    L = keras.layers
+    inputs = keras.Input((96, 96, 3))
+    x = L.Conv2D(32, 3, strides=2, padding="same", activation="swish")(inputs)
+    x = L.Conv2D(64, 3, strides=2, padding="same", activation="swish")(x)
+    x = L.Conv2D(128, 3, strides=2, padding="same", activation="swish")(x)
+    x = L.Conv2DTranspose(64, 3, strides=2, padding="same", activation="swish")(x)
+    x = L.UpSampling2D(2)(x)
+    x = L.Conv2D(32, 3, padding="same", activation="leaky_relu")(x)
+    x = L.UpSampling2D(2, interpolation="bilinear")(x)
+    return keras.Model(inputs, L.Conv2D(3, 3, padding="same")(x))
+
+
+def causal_lm(keras):
+    L = keras.layers
+    inputs = keras.Input((96,))
+    x = L.Embedding(4000, 192)(inputs)
+    for _ in range(3):
+        y = L.LayerNormalization()(x)
+        y = L.MultiHeadAttention(6, 32, dropout=0.1)(y, y, use_causal_mask=True)
+        x = L.Add()([x, L.Dropout(0.1)(y)])
+        y = L.LayerNormalization()(x)
+        y = L.Dense(768, activation="relu")(y)
+        x = L.Add()([x, L.Dense(192)(y)])
+    return keras.Model(inputs, L.Dense(4000, activation="softmax")(x))
+
+
+def group_norm_unet(keras):
+    L = keras.layers
+
+    def block(x, channels):
+        for _ in range(2):
+            x = L.Conv2D(channels, 3, padding="same", use_bias=False)(x)
+            x = L.GroupNormalization(8)(x)
+            x = L.Activation("silu")(x)
+        return x
+
+    inputs = keras.Input((96, 96, 3))
+    a = block(inputs, 24)
+    b = block(L.AveragePooling2D(2)(a), 48)
+    c = block(L.AveragePooling2D(2)(b), 96)
+    y = block(L.Concatenate()([L.UpSampling2D()(c), b]), 48)
+    y = block(L.Concatenate()([L.UpSampling2D()(y), a]), 24)
+    return keras.Model(inputs, L.Conv2D(3, 1)(y))
+
+
+def video_conv3d(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [
+            L.Input((16, 48, 48, 3)),
+            L.Conv3D(16, 3, padding="same", activation="relu"),
+            L.MaxPooling3D(2),
+            L.Conv3D(32, 3, padding="same", activation="relu"),
+            L.MaxPooling3D(2),
+            L.GlobalAveragePooling3D(),
+            L.Dense(5, activation="softmax"),
+        ]
+    )
+
+
+def tabular(keras):
+    L = keras.layers
+    numbers, category = keras.Input((60,), name="numbers"), keras.Input((1,), name="category")
+    x = L.Concatenate()([numbers, L.Flatten()(L.Embedding(50000, 32)(category))])
+    for units in (1024, 512, 256):
+        x = L.Dense(units, kernel_regularizer="l2")(x)
+        x = L.BatchNormalization()(x)
+        x = L.Activation("selu")(x)
+        x = L.Dropout(0.3)(x)
+    return keras.Model([numbers, category], L.Dense(1)(x))
+
+
+def separable(keras):
+    L = keras.layers
+    inputs = keras.Input((112, 112, 3))
+    x = L.Rescaling(1 / 255)(inputs)
+    x = L.Conv2D(32, 3, strides=2, use_bias=False, padding="same")(x)
+    for channels in (64, 128, 256):
+        y = L.SeparableConv2D(channels, 3, padding="same", use_bias=False)(x)
+        y = L.BatchNormalization()(y)
+        y = L.ReLU()(y)
+        y = L.SeparableConv2D(channels, 3, padding="same")(y)
+        y = L.MaxPooling2D(3, strides=2, padding="same")(y)
+        x = L.Add()([y, L.Conv2D(channels, 1, strides=2, padding="same")(x)])
+    return keras.Model(inputs, L.Dense(20, activation="softmax")(L.GlobalAveragePooling2D()(x)))
+
+
+def mlp_tanh(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [L.Input((784,)), L.Dense(2048, activation="tanh"), L.Dense(2048, activation="gelu"), L.Dense(10, activation="softmax")]
+    )
+
+
+# name: builder, kind of input, shape of one sample, kind of target
+MODELS = {
+    "DenseNet121-96": application("DenseNet121", 96),
+    "Xception-128": application("Xception", 128),
+    "MobileNetV3Small-128": application("MobileNetV3Small", 128),
+    "EfficientNetV2B0-128": application("EfficientNetV2B0", 128),
+    "ConvNeXtTiny-96": application("ConvNeXtTiny", 96),
+    "ResNet50V2-96": application("ResNet50V2", 96),
+    "gru_text": (gru_text, "tokens", (100, 5000), "classes6"),
+    "bilstm_tagger": (bilstm_tagger, "tokens", (80, 8000), "tags12"),
+    "conv1d_audio": (conv1d_audio, "image", (4000, 1), "classes10"),
+    "autoencoder": (autoencoder, "image", (96, 96, 3), "same"),
+    "causal_lm": (causal_lm, "tokens", (96, 4000), "tags4000"),
+    "group_norm_unet": (group_norm_unet, "image", (96, 96, 3), "same"),
+    "video_conv3d": (video_conv3d, "image", (16, 48, 48, 3), "classes5"),
+    "tabular": (tabular, "tabular", (60, 50000), "number"),
+    "separable": (separable, "image", (112, 112, 3), "classes20"),
+    "mlp_tanh": (mlp_tanh, "image", (784,), "classes10"),
+}
+
+JOBS = [
+    ("DenseNet121-96", 4, "adam", "float32"),
+    ("DenseNet121-96", 16, "sgd", "float32"),
+    ("Xception-128", 8, "adam", "float32"),
+    ("MobileNetV3Small-128", 16, "adam", "float32"),
+    ("EfficientNetV2B0-128", 8, "rmsprop", "float32"),
+    ("ConvNeXtTiny-96", 4, "adamw", "float32"),
+    ("ConvNeXtTiny-96", 16, "sgd", "float32"),
+    ("ResNet50V2-96", 16, "nadam", "float32"),
+    ("ResNet50V2-96", 16, "adam", "mixed_bfloat16"),
+    ("gru_text", 64, "adam", "float32"),
+    ("gru_text", 256, "sgd", "float32"),
+    ("bilstm_tagger", 64, "adam", "float32"),
+    ("conv1d_audio", 64, "adam", "float32"),
+    ("autoencoder", 16, "adam", "float32"),
+    ("autoencoder", 64, "sgd", "float32"),
+    ("causal_lm", 8, "adamw", "float32"),
+    ("causal_lm", 32, "adam", "float32"),
+    ("causal_lm", 32, "adam", "mixed_bfloat16"),
+    ("group_norm_unet", 8, "adam", "float32"),
+    ("video_conv3d", 8, "adam", "float32"),
+    ("tabular", 1024, "adam", "float32"),
+    ("tabular", 4096, "lion", "float32"),
+    ("separable", 16, "adam", "float32"),
+    ("mlp_tanh", 2048, "adafactor", "float32"),
+    ("mlp_tanh", 512, "lamb", "float32"),
+    ("mlp_tanh", 512, "adamax", "float32"),
+]
+
+
+def batch_of(numpy, kind, shape, target, batch):
+    if kind == "tokens":
+        x = numpy.random.randint(0, shape[1], (batch, shape[0]))
+    elif kind == "tabular":
+        x = [numpy.random.rand(batch, shape[0]).astype("f"), numpy.random.randint(0, shape[1], (batch, 1))]
+    else:
+        x = numpy.random.rand(batch, *shape).astype("f")
+    if target == "same":
+        y = x
+    elif target == "number":
+        y = numpy.random.rand(batch, 1).astype("f")
+    elif target.startswith("tags"):
+        y = numpy.random.randint(0, int(target[4:]), (batch, shape[0]))
+    else:
+        y = numpy.random.randint(0, int(target[7:] or 100), (batch,))
+    return x, y
+
+
+def measure(name, batch, optimizer, dtype, models_dir):
+    import keras
+    import numpy
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(0)
+    if dtype != "float32":
+        keras.mixed_precision.set_global_policy(dtype)
+    build, kind, shape, target = MODELS[name]
+    model = build(keras)
+    loss = "mse" if target in ("same", "number") else "sparse_categorical_crossentropy"
+    model.compile(optimizer, loss, jit_compile=False)
+    x, y = batch_of(numpy, kind, shape, target, batch)
+    info = lambda: tf.config.experimental.get_memory_info("CPU:0")
+    row = {"model": name, "batch": batch, "opt": optimizer, "dtype": dtype, "loss": loss}
+    row.update(params=model.count_params(), before=info(), steps=[])
+    if dtype == "float32":
+        with open(os.path.join(models_dir, name + ".json"), "w") as file:
+            file.write(model.to_json())
+    for _ in range(3):
+        tf.config.experimental.reset_memory_stats("CPU:0")
+        model.train_on_batch(x, y)
+        row["steps"].append(info())
+    print("ROW " + json.dumps(row))
+
+
+def main():
+    if sys.argv[1] == "--child":
+        return measure(*json.loads(sys.argv[2]))
+    out, models_dir, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+    for job in JOBS:
+        if names and job[0] not in names:
+            continue
+        command = [sys.executable, __file__, "--child", json.dumps([*job, models_dir])]
+        run = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+        row = next((line[4:] for line in run.stdout.splitlines() if line.startswith("ROW ")), None)
+        if row is None:
+            sys.exit(f"{job} failed:\n{run.stderr[-3000:]}")
+        with open(out, "a") as file:
+            file.write(row + "\n")
+        print(*job, [step["peak"] for step in json.loads(row)["steps"]], flush=True)
+
+
+if __name__ == "__main__":
+    main()
