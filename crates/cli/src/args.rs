@@ -65,7 +65,7 @@ pub struct PlanArgs {
     pub model: PathBuf,
 
     /// Samples per step [default: 32, as in Keras]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub batch: Option<u64>,
 
     /// The optimizer, such as adam or sgd [default: as the file says, else adam]

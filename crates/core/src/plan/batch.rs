@@ -11,7 +11,7 @@ use crate::trace::{Event, Phase, Trace};
 pub const MAX_BATCH: u64 = 1 << 20;
 
 /// How many powers of two below the largest batch are tried as well.
-const SAFE_POWERS: u32 = 3;
+const SAFE_POWERS: u32 = 2;
 
 /// What is known about the batches that fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Largest {
 /// The largest batch that fits in several orders of execution. `one` and `several` are outcomes of the same setup.
 pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> Largest {
     let setup = &one.setup;
-    let mut found = None;
+    let mut found = false;
     // Other orders need more than the one that is searched with, by about as much as at the batch that was asked for.
     let share = one.high_bytes() as f64 / several.high_bytes().max(1) as f64;
     let at_once = largest_at_once(one, share.min(1.0), Precision::Exact).unwrap_or(0);
@@ -34,7 +34,7 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
     while candidate > 0 {
         // Another batch runs in other orders, so the answer is tried as its user would try it.
         match simulator.run(&setup.with_batch(candidate), Orders::Several) {
-            Ok(outcome) if outcome.fits => found = Some(outcome),
+            Ok(outcome) if outcome.fits => found = true,
             Ok(_) => {
                 candidate = lower(candidate, tries, setup.parts());
                 tries += 1;
@@ -45,10 +45,11 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
         break;
     }
     let mut safe = Vec::new();
-    let mut batch = found.as_ref().map(|_| candidate);
-    if let Some(outcome) = &found {
-        let powers = (0..SAFE_POWERS).filter_map(|back| (candidate.next_power_of_two() / 2).checked_shr(back));
-        safe.extend(powers.filter(|&power| power > 0 && outcome.fits_at(power.div_ceil(setup.parts()))));
+    let mut batch = found.then_some(candidate);
+    if found {
+        let powers = (0..SAFE_POWERS).map(|back| candidate.next_power_of_two() / 2 >> back);
+        let fits = |batch| simulator.run(&setup.with_batch(batch), Orders::Several).is_ok_and(|outcome| outcome.fits);
+        safe.extend(powers.filter(|&power| power > 0 && fits(power)));
         safe.push(candidate);
     }
     if several.fits && setup.limit_bytes.is_some() {
@@ -179,12 +180,8 @@ mod tests {
 
     #[test]
     fn the_floor_is_the_largest_sum_of_a_step() {
-        let alloc = |buffer, size| Event::Alloc {
-            buffer: BufferId(buffer),
-            size,
-            cause: CauseId(0),
-            role: Role::Temporary,
-        };
+        let alloc =
+            |buffer, size| Event::Alloc { buffer: BufferId(buffer), size, cause: CauseId(0), role: Role::Temporary };
         let free = |buffer| Event::Free { buffer: BufferId(buffer) };
         let mark = |phase| Event::Mark { phase };
         let events = vec![

@@ -86,16 +86,14 @@ pub fn heaviest_layers(model: &Model, prediction: &Prediction, count: usize) -> 
 
 /// What was guessed, bounded or never measured.
 pub fn notes(request: &Request<'_>, outcome: &Outcome) -> Vec<NoteReport> {
-    let known = |note: &Note| NoteReport {
-        code: note.code.to_owned(),
-        layer: note.layer.clone(),
-        text: note.text.clone(),
-    };
+    let known =
+        |note: &Note| NoteReport { code: note.code.to_owned(), layer: note.layer.clone(), text: note.text.clone() };
     let mut notes: Vec<NoteReport> = outcome.model.notes.iter().chain(&outcome.runs.notes).map(known).collect();
     let mut add = |code: &str, text: String| notes.push(NoteReport { code: code.to_owned(), layer: None, text });
     let gpu = outcome.setup.job.processor == Processor::Gpu;
     if gpu && outcome.model.ops.iter().any(|op| matches!(op.kind, OpKind::Conv(_))) {
-        let text = "cuDNN picks the algorithm of a convolution, and with it the workspace, when it runs: counted is a bound.";
+        let text =
+            "cuDNN picks the algorithm of a convolution, and with it the workspace, when it runs: counted is a bound.";
         add("conv_workspace", text.to_owned());
     }
     if !request.device.measured(request.framework) {

@@ -97,11 +97,7 @@ fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Arc<Outcome>) -> Opt
 }
 
 /// The reports of the remedies, best first, and the cheapest set if the job does not fit as it is.
-pub fn rank(
-    context: &Context<'_>,
-    mut tried: Vec<Tried>,
-    verdict: Verdict,
-) -> (Vec<RemedyReport>, Option<FitPlan>) {
+pub fn rank(context: &Context<'_>, mut tried: Vec<Tried>, verdict: Verdict) -> (Vec<RemedyReport>, Option<FitPlan>) {
     let cheapest = if verdict == Verdict::DoesNotFit { cheapest(context, &mut tried) } else { None };
     tried.sort_by(|a, b| {
         let rank = |tried: &Tried| (!tried.fits, tried.change.effect, tried.change.needs_hardware);

@@ -221,10 +221,11 @@ fn batch(report: &Report, page: &mut Page) {
 }
 
 fn remedies(report: &Report, page: &mut Page) {
-    if report.remedies.is_empty() {
+    // Who has room to spare asks for no remedy; the JSON has them all the same.
+    if report.remedies.is_empty() || report.verdict == Verdict::Fits {
         return;
     }
-    page.heading(if report.verdict == Verdict::Fits { "What would need less" } else { "What helps" });
+    page.heading("What helps");
     let (fitting, others): (Vec<_>, Vec<_>) = report.remedies.iter().partition(|remedy| remedy.fits);
     let shown = first(report.remedies.len(), REMEDIES);
     for remedy in fitting.iter().chain(&others).take(shown) {

@@ -4,7 +4,7 @@
 
 use brimful_core::model::{Activation, OpKind, TensorId};
 
-use super::build::Cx;
+use super::cx::Cx;
 use super::json::Json;
 use crate::error::Result;
 

@@ -5,8 +5,10 @@
 
 use brimful_core::model::{DType, OpKind, Shape};
 
-use super::build::{Cx, Hints, Value};
+use super::build::Hints;
 use super::config::{Arg, Recorded, Ref};
+use super::cx::Cx;
+use super::value::Value;
 use crate::error::Result;
 
 /// Results assumed to be kept for backward, and to be alive beside them: what a small layer of three or four steps has.

@@ -10,13 +10,16 @@ mod build;
 mod compile;
 mod config;
 mod custom;
+mod cx;
 mod einsum;
+mod graph;
 mod json;
 mod layers;
 mod ops;
 mod order;
 mod overrides;
 mod policy;
+mod value;
 
 use brimful_core::model::{Compiled, Model, Note};
 

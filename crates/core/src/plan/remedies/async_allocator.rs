@@ -19,7 +19,8 @@ impl Remedy for AsyncAllocator {
             return Vec::new();
         }
         let title = "Use the CUDA driver's memory pool in place of TensorFlow's allocator".to_owned();
-        let code = "import os\nos.environ[\"TF_GPU_ALLOCATOR\"] = \"cuda_malloc_async\"  # before TensorFlow is imported";
+        let code =
+            "import os\nos.environ[\"TF_GPU_ALLOCATOR\"] = \"cuda_malloc_async\"  # before TensorFlow is imported";
         let torch = "import os\n\
                      os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"expandable_segments:True\"  # before torch is imported";
         let changed = Setup { pool: Pool::CudaAsync, ..setup.clone() };

@@ -48,17 +48,18 @@ fn change(setup: &Setup, now: &OptimizerConfig, name: &str) -> Change {
     let (keeps, keras, torch) = match name {
         "lion" => (
             "one number per weight",
-            "keras.optimizers.Lion(learning_rate=1e-4)  # about a tenth of Adam's rate",
+            "Lion(learning_rate=1e-4), ...)  # about a tenth of Adam's rate",
             "optimizer = lion_pytorch.Lion(model.parameters(), lr=1e-4)  # pip install lion-pytorch",
         ),
         _ => (
             "nothing per weight",
-            "keras.optimizers.SGD(learning_rate=0.01)  # find the rate anew",
+            "SGD(learning_rate=0.01), ...)  # find the rate anew",
             "optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # find the rate anew",
         ),
     };
     let title = format!("Train with {after}, which keeps {keeps}, in place of {before}");
-    Change::new(title, changed, Effect::Training, format!("model.compile(optimizer={keras}, ...)"), Some(torch))
+    let keras = format!("model.compile(optimizer=keras.optimizers.{keras}");
+    Change::new(title, changed, Effect::Training, keras, Some(torch))
 }
 
 /// Slots of a weight's size that an optimizer keeps.

@@ -21,7 +21,8 @@ impl Remedy for NarrowerLayers {
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change> {
         let Ok(model) = context.simulator.model(&setup.change) else { return Vec::new() };
         let widths = context.layers.iter().filter_map(|share| {
-            let op = model.ops.iter().find(|op| model.layer(op.layer).path == share.layer && width(&model, op).is_some())?;
+            let op =
+                model.ops.iter().find(|op| model.layer(op.layer).path == share.layer && width(&model, op).is_some())?;
             let (attr, width) = width(&model, op)?;
             (width > 1).then_some((share, attr, width))
         });
@@ -34,7 +35,8 @@ impl Remedy for NarrowerLayers {
             let name = layer_name(&share.layer);
             let title = format!("Halve layer '{name}': {half} {attr} in place of {width}");
             let code = format!("keras.layers.{}({half}, ..., name=\"{name}\")", share.class);
-            let torch = "# give the layer half its out_channels, out_features or hidden_size, and the next one the same input";
+            let torch =
+                "# give the layer half its out_channels, out_features or hidden_size, and the next one the same input";
             let changed = Setup { change, ..setup.clone() };
             return vec![Change::new(title, changed, Effect::Model, code, Some(torch))];
         }

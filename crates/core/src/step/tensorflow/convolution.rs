@@ -33,6 +33,9 @@ pub(super) struct Geometry<'a> {
     pub depthwise: bool,
     pub transposed: bool,
     pub dtype: DType,
+    /// Elements of the image per sample, and samples: they decide whether a buffer is worth its size.
+    pub image_elements: u64,
+    pub batch: u64,
 }
 
 /// Working set that TensorFlow's CPU kernels aim at, whatever the machine's cache (conv_grad_filter_ops.cc,
@@ -40,6 +43,10 @@ pub(super) struct Geometry<'a> {
 const WORKING_SET_BYTES: u64 = 30 << 20;
 /// Smallest share of work that is worth a thread of its own (conv_grad_input_ops.h: `256LL << 10`).
 const THREAD_WORK_BYTES: u64 = 256 << 10;
+
+/// The last-level cache that Eigen reads off the machine; only 3-D convolutions depend on it. This is what the machine of the
+/// measurements reports: the scratch of `video_conv3d` there is that of a cache between 314 and 327 MiB.
+const LAST_LEVEL_CACHE_BYTES: u64 = 320 << 20;
 
 /// One byte that a kernel moves piecemeal costs as much as this many operations: 1 GB/s against 150 GFLOP/s, as read off
 /// the time stamps of TensorFlow's log for transposed operands and scattered writes.
@@ -98,8 +105,11 @@ impl Geometry<'_> {
 
     /// Scratch of forward, input gradient and filter gradient on a CPU.
     fn cpu_scratch(&self, threads: u64) -> (Vec<Size>, Vec<Size>, Vec<Size>) {
-        if self.depthwise || self.kernel.len() == 3 {
+        if self.depthwise {
             return (vec![], vec![], vec![]);
+        }
+        if self.kernel.len() == 3 {
+            return (vec![], vec![], self.cpu_scratch_3d());
         }
         let element = self.dtype.bytes();
         if self.groups > 1 {
@@ -121,6 +131,20 @@ impl Geometry<'_> {
         let images = if alone { 1 } else { shard };
         let input = Size::fixed(images.saturating_mul(columns).saturating_mul(element));
         (vec![], vec![input], vec![filter])
+    }
+
+    /// Volumes: columns for as many samples as fill the machine's last-level cache, unless that is more than 25 times the
+    /// tensors themselves (conv_grad_ops_3d.cc, `Conv3DCustomBackpropFilterOp`).
+    fn cpu_scratch_3d(&self) -> Vec<Size> {
+        let positions = self.result.elements() / self.channels.1.max(1);
+        let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
+        let columns = positions.saturating_mul(patch);
+        let results = self.result.elements();
+        let filter = patch.saturating_mul(self.channels.1);
+        let work = columns.saturating_add(results).saturating_add(filter).max(1);
+        let buffer = (LAST_LEVEL_CACHE_BYTES / self.dtype.bytes()).div_ceil(work).saturating_mul(columns);
+        let tensors = self.image_elements.saturating_add(results).saturating_mul(self.batch).saturating_add(filter);
+        if buffer / tensors.max(1) > 25 { vec![] } else { vec![Size::fixed(buffer.saturating_mul(self.dtype.bytes()))] }
     }
 
     /// A bound for cuDNN's workspace: the columns of an explicit GEMM for one image, in each direction.

@@ -179,7 +179,8 @@ impl Lowering<'_> {
                 }
             }
             "SelectV2" => {
-                let zero = self.zeros_like(y);
+                // The zero is a scalar that the kernel broadcasts (math_grad.py, `_SelectGradV2`).
+                let zero = self.constant(0.0, y);
                 for index in [1, 2] {
                     if wants[index] {
                         let chosen = if index == 1 {
@@ -280,7 +281,8 @@ impl Lowering<'_> {
             "Neg" => self.unary("Neg", g),
             "Exp" => self.mul_ordered(g, y),
             "Log" => {
-                let inverse = self.unary("Reciprocal", x);
+                let output = (shape, self.dtype(x));
+                let inverse = self.call_after("Reciprocal", &[x], output, g);
                 self.mul_ordered(g, inverse)
             }
             "Log1p" => {
@@ -289,7 +291,9 @@ impl Lowering<'_> {
                 self.mul_ordered(g, inverse)
             }
             "Square" => {
-                let double = self.scale(x, 2.0);
+                let output = (shape, self.dtype(x));
+                let two = self.constant(2.0, x);
+                let double = self.call_after("Mul", &[two, x], output, g);
                 self.mul_ordered(g, double)
             }
             "Erf" | "Erfc" => {

@@ -39,7 +39,8 @@ impl Lowering<'_> {
     /// The input of the last activation, if it is the one that the loss can take apart.
     fn logits(&self, output: ValueId, activation: &str) -> Option<ValueId> {
         let node = self.graph.node(self.graph.value(output).producer);
-        (node.kernel.name == activation).then(|| node.inputs[0])
+        // Half-precision outputs are cast first, which hides the activation from the loss.
+        (node.kernel.name == activation && self.dtype(output) == DType::Float32).then(|| node.inputs[0])
     }
 
     fn loss(&mut self, name: &str, output: ValueId) -> (ValueId, ValueId) {
@@ -75,9 +76,7 @@ impl Lowering<'_> {
         let target = match logits {
             Some(logits) => logits,
             None => {
-                // Probabilities are clipped and their logarithm taken.
-                let floor = self.constant(1e-7, output);
-                let clipped = self.binary("Maximum", floor, output);
+                let clipped = self.clipped(output);
                 self.unary("Log", clipped)
             }
         };
@@ -97,12 +96,31 @@ impl Lowering<'_> {
         (flat, gradient)
     }
 
-    /// `max(x, 0) − x·z + log(1 + exp(−|x|))` on logits.
+    /// Probabilities, kept away from 0 and 1.
+    fn clipped(&mut self, output: ValueId) -> ValueId {
+        let wide = self.cast(output, DType::Float32);
+        let (ceiling, floor) = (self.constant(1.0 - 1e-7, wide), self.constant(1e-7, wide));
+        let lowered = self.binary("Minimum", ceiling, wide);
+        self.binary("Maximum", floor, lowered)
+    }
+
+    /// `max(x, 0) − x·z + log(1 + exp(−|x|))` on logits; on probabilities `−z·log(p) − (1−z)·log(1−p)`.
     fn binary_cross_entropy(&mut self, output: ValueId) -> (ValueId, ValueId) {
         let shape = self.shape(output);
         let labels = self.graph.feed(shape, DType::Float32);
-        let logits = self.logits(output, "Sigmoid").unwrap_or(output);
-        let x = self.cast(logits, DType::Float32);
+        let Some(logits) = self.logits(output, "Sigmoid") else {
+            let p = self.clipped(output);
+            let log = self.unary("Log", p);
+            let first = self.mul_ordered(labels, log);
+            let one = self.constant(1.0, p);
+            let (rest, other) = (self.sub(one, p), self.sub(one, labels));
+            let log = self.unary("Log", rest);
+            let second = self.mul_ordered(other, log);
+            let sum = self.add(first, second);
+            let losses = self.unary("Neg", sum);
+            return self.mean_total(losses);
+        };
+        let x = logits;
         let zero = self.zeros_like(x);
         let positive = self.compare("GreaterEqual", x, zero);
         let clipped = self.select(positive, x, zero);

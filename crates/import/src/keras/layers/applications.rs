@@ -2,7 +2,9 @@
 
 use brimful_core::model::{Merge, OpKind};
 
-use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::super::build::Hints;
+use super::super::cx::{Cx, WeightKind};
+use super::super::value::Value;
 use crate::error::Result;
 
 /// ConvNeXt: the input times a weight for each channel.

@@ -5,8 +5,10 @@
 
 use brimful_core::model::{Activation, Attention, Merge, OpKind, Shape, TensorId};
 
-use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::super::build::Hints;
+use super::super::cx::{Cx, WeightKind};
 use super::super::json::Json;
+use super::super::value::Value;
 use super::einsum_dense;
 use crate::error::Result;
 

@@ -2,7 +2,9 @@
 
 use brimful_core::model::{Conv, OpKind, Padding, Shape, TensorId, WeightId};
 
-use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::super::build::Hints;
+use super::super::cx::{Cx, WeightKind};
+use super::super::value::Value;
 use super::core::adapted;
 use crate::error::Result;
 

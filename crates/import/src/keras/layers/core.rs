@@ -5,10 +5,12 @@
 use brimful_core::model::{Activation, DType, Merge, OpKind, Shape, TensorId, WeightId};
 
 use super::super::activation;
-use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::super::build::Hints;
 use super::super::custom;
+use super::super::cx::{Cx, WeightKind};
 use super::super::einsum::Equation;
 use super::super::json::Json;
+use super::super::value::Value;
 use crate::error::Result;
 
 pub(super) fn input<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

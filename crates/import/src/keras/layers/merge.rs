@@ -2,7 +2,9 @@
 
 use brimful_core::model::{Merge, OpKind, Shape};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
+use super::super::cx::Cx;
+use super::super::value::Value;
 use crate::error::Result;
 
 /// The shape that two shapes broadcast to, aligned at the right; `None` if they do not.

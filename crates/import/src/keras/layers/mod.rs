@@ -14,12 +14,15 @@ mod preprocess;
 mod regularize;
 mod reshape;
 mod rnn;
+mod wrappers;
 
 pub(super) use self::core::einsum_dense;
 pub(super) use self::merge::{broadcast, concatenated};
 pub(super) use self::reshape::{interpolation, resolve_target};
 
-use super::build::{Cx, Hints, Value};
+use super::build::Hints;
+use super::cx::Cx;
+use super::value::Value;
 use crate::error::Result;
 
 /// What a layer's call does.
@@ -196,8 +199,9 @@ static LAYERS: &[Entry] = &[
     layer("ConvLSTM1D", rnn::conv_lstm),
     layer("ConvLSTM2D", rnn::conv_lstm),
     layer("ConvLSTM3D", rnn::conv_lstm),
-    layer("Bidirectional", rnn::bidirectional),
-    layer("TimeDistributed", rnn::time_distributed).masks(),
+    // wrappers
+    layer("Bidirectional", wrappers::bidirectional),
+    layer("TimeDistributed", wrappers::time_distributed).masks(),
     // keras.applications
     layer("LayerScale", applications::layer_scale),
     layer("StochasticDepth", applications::stochastic_depth),

@@ -4,8 +4,10 @@
 
 use brimful_core::model::{Norm, NormKind, OpKind};
 
-use super::super::build::{Cx, Hints, Value, WeightKind};
+use super::super::build::Hints;
 use super::super::config::Kind;
+use super::super::cx::{Cx, WeightKind};
+use super::super::value::Value;
 use crate::error::Result;
 
 pub(super) fn batch<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

@@ -2,7 +2,9 @@
 
 use brimful_core::model::{OpKind, Pool, PoolKind, Shape};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
+use super::super::cx::Cx;
+use super::super::value::Value;
 use super::conv::{out_size, padding, rank};
 use crate::error::Result;
 

@@ -5,8 +5,10 @@
 
 use brimful_core::model::{DType, OpKind, Shape, product};
 
-use super::super::build::{Args, Cx, Hints, Scope, Value, WeightKind};
+use super::super::build::{Hints, Scope};
+use super::super::cx::{Cx, WeightKind};
 use super::super::json::Json;
+use super::super::value::{Args, Value};
 use super::conv::{out_size, padding};
 use super::reshape::interpolation;
 use crate::error::Result;

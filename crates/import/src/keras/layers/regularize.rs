@@ -2,8 +2,10 @@
 
 use brimful_core::model::{OpKind, Shape};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
 use super::super::config;
+use super::super::cx::Cx;
+use super::super::value::Value;
 use crate::error::Result;
 
 pub(super) fn dropout<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

@@ -2,8 +2,10 @@
 
 use brimful_core::model::{Interpolation, OpKind, Shape};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
+use super::super::cx::Cx;
 use super::super::json::Json;
+use super::super::value::Value;
 use super::conv::rank;
 use crate::error::Result;
 

@@ -2,10 +2,12 @@
 
 use brimful_core::model::{Activation, Attention, DType, Merge, Norm, NormKind, OpKind, Reduction, Shape};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
+use super::super::cx::Cx;
 use super::super::einsum::Equation;
 use super::super::json::Json;
 use super::super::layers::broadcast;
+use super::super::value::Value;
 use super::guess;
 use crate::error::Result;
 

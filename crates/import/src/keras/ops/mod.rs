@@ -8,9 +8,11 @@ mod moving;
 
 use brimful_core::model::{Activation, DType, Merge, OpKind, Reduction, TensorId};
 
-use super::build::{Cx, Hints, Value};
+use super::build::Hints;
 use super::custom;
+use super::cx::Cx;
 use super::policy::Policy;
+use super::value::Value;
 use crate::error::Result;
 
 type Translate = for<'b, 'd> fn(&mut Cx<'b, 'd>, Hints<'d>) -> Result<Value<'d>>;

@@ -2,9 +2,11 @@
 
 use brimful_core::model::{DType, OpKind, Shape, product};
 
-use super::super::build::{Cx, Hints, Value};
+use super::super::build::Hints;
+use super::super::cx::Cx;
 use super::super::json::Json;
 use super::super::layers::{concatenated, interpolation, resolve_target};
+use super::super::value::Value;
 use super::guess;
 use super::math::constant_dims;
 use crate::error::Result;

@@ -83,7 +83,7 @@ impl Lowering<'_> {
         }
         let mut weights = self.unary("Softmax", scores);
         if let Some(mask) = mask {
-            let zero = self.zeros_like(weights);
+            let zero = self.constant(0.0, weights);
             weights = self.select(mask, weights, zero);
         }
         let dropped = self.dropout(weights, attention.dropout, None);

@@ -120,28 +120,45 @@ impl Lowering<'_> {
         (gamma, beta)
     }
 
+    /// Channels are split into groups; γ/√(σ²+ε) has one element per sample and channel. The mean runs over axes that are
+    /// not neighbours, so its kernel transposes the input first (reduction_ops_common.h).
     fn group_norm(&mut self, op: &Op, norm: &Norm, groups: u64, x: ValueId) -> ValueId {
         let input = self.shape(x);
-        let folded =
-            Shape { batched: input.batched, dims: vec![1, groups.max(1), input.elements() / groups.max(1)] };
-        let statistics = Shape { batched: input.batched, dims: vec![1, groups.max(1), 1] };
-        let grouped = self.graph.reshape(x, folded);
-        let (mean, variance) = self.moments(grouped, &statistics);
+        let (groups, channels) = (groups.max(1), input.last().max(1));
+        let (size, batched) = ((channels / groups).max(1), input.batched);
+        let positions = input.elements() / channels;
+        let grouped = self.graph.reshape(x, Shape { batched, dims: vec![1, positions, groups, size] });
+        let statistics = Shape { batched, dims: vec![1, 1, groups, 1] };
+        let mean = self.shuffled_mean(grouped, &statistics);
+        let fixed_mean = self.graph.stop_gradient(mean);
+        let squares = self.binary("SquaredDifference", grouped, fixed_mean);
+        let variance = self.shuffled_mean(squares, &statistics);
+        let (gamma, beta) = self.affine(op, norm, x, input.rank() - 1);
+        let mut by_group = |this: &mut Self, weight: Option<ValueId>| {
+            weight.map(|weight| this.graph.reshape(weight, Shape::fixed(&[1, 1, groups, size])))
+        };
+        let (gamma, beta) = (by_group(self, gamma), by_group(self, beta));
         let shifted = self.shift(variance, 1e-3);
         let inverse = self.unary("Rsqrt", shifted);
-        let (gamma, beta) = self.affine(op, norm, x, input.rank() - 1);
-        let scaled = self.mul_ordered(grouped, inverse);
+        let factor = match gamma {
+            Some(gamma) => self.mul(gamma, inverse),
+            None => inverse,
+        };
         let negative = self.unary("Neg", mean);
-        let moved = self.mul_ordered(negative, inverse);
-        let normalized = self.add(scaled, moved);
-        let mut result = self.graph.reshape(normalized, input);
-        if let Some(gamma) = gamma {
-            result = self.mul_ordered(result, gamma);
+        let mut offset = self.mul_ordered(negative, factor);
+        if let Some(beta) = beta {
+            offset = self.add(beta, offset);
         }
-        match beta {
-            Some(beta) => self.add(result, beta),
-            None => result,
-        }
+        let scaled = self.mul_ordered(grouped, factor);
+        let result = self.add(offset, scaled);
+        self.graph.reshape(result, input)
+    }
+
+    fn shuffled_mean(&mut self, x: ValueId, shape: &Shape) -> ValueId {
+        let mean = self.reduce("Mean", x, shape.clone());
+        let (size, node) = (self.graph.size(x), self.graph.value(mean).producer);
+        self.graph.nodes[node.0 as usize].scratch = vec![size];
+        mean
     }
 
     fn rms_norm(&mut self, op: &Op, x: ValueId, norm: &Norm) -> ValueId {

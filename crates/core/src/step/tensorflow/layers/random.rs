@@ -43,7 +43,7 @@ impl Lowering<'_> {
         let bound = self.constant(rate, uniform);
         let mask = self.compare("GreaterEqual", uniform, bound);
         let scaled = self.scale(x, 1.0 / (1.0 - rate.min(0.999)));
-        let zero = self.zeros_like(scaled);
+        let zero = self.constant(0.0, scaled);
         self.select(mask, scaled, zero)
     }
 

@@ -69,15 +69,20 @@ impl Lowering<'_> {
         let kept = kept_per_step(&rnn.cell) + if rnn.masked { 2 } else { 0 };
         let units = rnn.units.saturating_mul(if self.training() { kept } else { 1 });
         let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
+        // A loop keeps a list of small tensors; a few dozen pieces leave the allocator as few gaps as the list does.
+        let pieces = if fused { 1 } else { steps.clamp(1, 64) };
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
             inputs: &operands,
-            output: (Shape { batched, dims: vec![1, steps, units] }, dtype),
+            output: (Shape { batched, dims: vec![1, steps - (pieces - 1) * (steps / pieces), units] }, dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
             work,
             after: &[],
         });
+        for _ in 1..pieces {
+            self.graph.add_output(saved, Shape { batched, dims: vec![1, steps / pieces, units] }, dtype);
+        }
         for (index, &output) in op.outputs.iter().enumerate() {
             let shape = self.model.tensor(output).shape.clone();
             // Outputs are stacked from the list (and, as a sequence, turned back to batch-major).
@@ -100,7 +105,8 @@ impl Lowering<'_> {
         g: ValueId,
     ) -> Vec<ValueId> {
         let Attribute::Loop(attribute) = self.attribute(kernel) else { return Vec::new() };
-        let mut operands = vec![g, saved];
+        let mut operands = vec![g];
+        operands.extend_from_slice(&self.graph.node(self.graph.value(saved).producer).outputs);
         operands.extend_from_slice(inputs);
         let mut scratch = attribute.step_scratch.clone();
         // Each step makes the weights' gradients before it adds them to the running totals.

@@ -22,6 +22,8 @@ impl Lowering<'_> {
             depthwise: conv.depthwise,
             transposed: conv.transposed,
             dtype: op.compute,
+            image_elements: if conv.transposed { output.elements() } else { input.elements() },
+            batch: self.job.micro_batch(),
         };
         let attribute = geometry.attribute(self.job.processor);
         let (name, scratch, work) = if conv.transposed {
