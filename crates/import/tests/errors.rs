@@ -367,6 +367,72 @@ fn inputs_that_once_went_wrong_stay_right() {
     }
 }
 
+/// Pointers to every value of a JSON text, but those that the importer never looks at.
+fn pointers(json: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match json {
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| pointers(item, &format!("{at}/{index}"), found));
+        }
+        Value::Object(entries) => {
+            for (key, item) in entries {
+                if !key.ends_with("initializer") && !key.ends_with("constraint") {
+                    pointers(item, &format!("{at}/{key}"), found);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Each value of each model in turn replaced by each odd one: an answer or one sentence, never a panic.
+/// `BRIMFUL_EVERY=1` tries all of them, which takes minutes; else one in many.
+#[test]
+fn no_single_odd_value_makes_it_panic() {
+    let every: usize = std::env::var("BRIMFUL_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(97);
+    let odd = [
+        json!(null),
+        json!(0),
+        json!(-1),
+        json!(1),
+        json!(3),
+        json!(i64::MAX),
+        json!(1.5),
+        json!("x"),
+        json!([]),
+        json!([1]),
+        json!([[2, 3], [4, 5]]),
+        json!([0, -1, 7]),
+        json!({}),
+        json!(true),
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/keras_extra");
+    let mut turn = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|kind| kind != "json") || path.ends_with("expected.json") {
+            continue;
+        }
+        let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let mut places = Vec::new();
+        pointers(&whole, "", &mut places);
+        let mut changed = whole.clone();
+        for place in &places {
+            for value in &odd {
+                turn += 1;
+                if turn % every != 0 {
+                    continue;
+                }
+                let before = std::mem::replace(changed.pointer_mut(place).unwrap(), value.clone());
+                let text = changed.to_string();
+                let result = std::panic::catch_unwind(|| said(text.as_bytes()));
+                assert!(result.is_ok(), "{} with {value} at {place}", path.display());
+                *changed.pointer_mut(place).unwrap() = before;
+            }
+        }
+    }
+}
+
 #[test]
 fn errors_can_be_compared() {
     assert_eq!(read(b"").unwrap_err(), ImportError::Unrecognised { found: "an empty file".to_owned() });

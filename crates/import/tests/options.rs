@@ -64,6 +64,20 @@ fn overrides_reach_nested_and_wrapped_layers() {
 }
 
 #[test]
+fn a_model_or_layer_is_frozen_or_cast_by_an_override() {
+    let document = document("keras_extra/nested.json");
+    let trainable = |model: &Model| model.weights.iter().filter(|weight| weight.trainable).count();
+    assert_eq!(trainable(&with(&document, &[]).unwrap()), 6);
+    assert_eq!(trainable(&with(&document, &[("encoder", "trainable", "false")]).unwrap()), 2);
+    assert_eq!(trainable(&with(&document, &[("encoder/dense", "trainable", "False")]).unwrap()), 4);
+    let model = with(&document, &[("head", "dtype", "mixed_float16")]).unwrap();
+    assert_eq!(model.tensor(model.outputs[0]).dtype, DType::Float16);
+    assert_eq!(model.tensor(model.outputs[1]).dtype, DType::Float32);
+    let error = with(&document, &[("head", "dtype", "tiny")]).unwrap_err();
+    assert_eq!(error, ImportError::UnknownPolicy { policy: "tiny".to_owned() });
+}
+
+#[test]
 fn an_unknown_override_names_what_is_close() {
     let document = document("keras/transformer.json");
     let error = with(&document, &[("embeding_2", "output_dim", "64")]).unwrap_err();

@@ -47,7 +47,7 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
     let mut safe = Vec::new();
     let mut batch = found.then_some(candidate);
     if found {
-        let powers = (0..SAFE_POWERS).map(|back| candidate.next_power_of_two() / 2 >> back);
+        let powers = (0..SAFE_POWERS).map(|back| (candidate.next_power_of_two() / 2) >> back);
         let fits = |batch| simulator.run(&setup.with_batch(batch), Orders::Several).is_ok_and(|outcome| outcome.fits);
         safe.extend(powers.filter(|&power| power > 0 && fits(power)));
         safe.push(candidate);

@@ -55,6 +55,8 @@ struct Run<'a> {
     phase: Option<Phase>,
     /// Readers (and owners) of each buffer that are still to come.
     holders: Vec<u32>,
+    /// The event that allocated each buffer.
+    born: Vec<usize>,
     variable_buffer: Vec<BufferId>,
     /// Consumers of each value's edges, and nodes that wait for a node without data.
     consumer_count: Vec<u32>,
@@ -85,6 +87,7 @@ impl<'a> Run<'a> {
                 dependency_count[index] += 1;
             }
         }
+        order_by_way_to_go(&mut successors);
         let costs = graph.nodes.iter().map(|node| cost(graph, node, execution.batch)).collect();
         Run {
             graph,
@@ -94,6 +97,7 @@ impl<'a> Run<'a> {
             causes: HashMap::new(),
             phase: None,
             holders: Vec::new(),
+            born: Vec::new(),
             variable_buffer: Vec::new(),
             consumer_count,
             successors,
@@ -117,8 +121,16 @@ impl<'a> Run<'a> {
     fn alloc(&mut self, size: Size, cause: CauseId, role: Role, holders: u32) -> BufferId {
         let buffer = BufferId(self.holders.len() as u32);
         self.holders.push(holders);
+        self.born.push(self.trace.events.len());
         self.trace.events.push(Event::Alloc { buffer, size, cause, role });
         buffer
+    }
+
+    /// A buffer that is taken over counts for the most lasting of its uses.
+    fn promote(&mut self, buffer: BufferId, new: Role) {
+        if let Event::Alloc { role, .. } = &mut self.trace.events[self.born[buffer.0 as usize]] {
+            *role = (*role).min(new);
+        }
     }
 
     fn release(&mut self, buffer: BufferId, count: u32) {
@@ -221,11 +233,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Places a node's outputs and scratch; gives the scratch.
+    /// Places a node's outputs and scratch, in the kernel's order; gives the scratch.
     fn start(&mut self, id: NodeId, buffers: &mut [Option<BufferId>]) -> Vec<BufferId> {
-        let graph = self.graph;
-        let node = graph.node(id);
+        let node = self.graph.node(id);
         self.mark(node.phase);
+        if node.scratch_first {
+            let scratch = self.start_scratch(node, buffers);
+            self.start_outputs(node, buffers);
+            return scratch;
+        }
+        self.start_outputs(node, buffers);
+        self.start_scratch(node, buffers)
+    }
+
+    fn start_outputs(&mut self, node: &Node, buffers: &mut [Option<BufferId>]) {
+        let graph = self.graph;
         let mut taken = false;
         for &output in &node.outputs {
             let consumers = self.consumer_count[output.0 as usize];
@@ -240,7 +262,9 @@ impl<'a> Run<'a> {
                 Storage::Own => {
                     if !taken && let Some(input) = self.overwritable(node, output, buffers) {
                         taken = true;
-                        buffers[input.0 as usize].expect("checked")
+                        let buffer = buffers[input.0 as usize].expect("checked");
+                        self.promote(buffer, self.roles[output.0 as usize]);
+                        buffer
                     } else {
                         let cause = self.cause(node.kernel.name, node.layer);
                         let role = self.roles[output.0 as usize];
@@ -252,6 +276,9 @@ impl<'a> Run<'a> {
             self.holders[buffer.0 as usize] += consumers + 1;
             buffers[output.0 as usize] = Some(buffer);
         }
+    }
+
+    fn start_scratch(&mut self, node: &Node, buffers: &[Option<BufferId>]) -> Vec<BufferId> {
         let own = node
             .scratch_from
             .and_then(|input| buffers[input.0 as usize])
@@ -296,6 +323,7 @@ impl<'a> Run<'a> {
                 let new = match exclusive {
                     Some(buffer) => {
                         self.holders[buffer.0 as usize] += 1;
+                        self.promote(buffer, graph.variables[variable.0 as usize].role);
                         buffer
                     }
                     None => self.variable_copy(node, variable.0),
@@ -325,6 +353,19 @@ impl<'a> Run<'a> {
         let known = &self.graph.variables[variable as usize];
         let cause = self.cause(node.kernel.name, node.layer);
         self.alloc(known.shape.size(known.dtype), cause, known.role, 1)
+    }
+}
+
+/// Puts the successor with the longest way to the end of the step last. In TensorFlow's optimized graphs it stands last, so
+/// that the thread which made it ready also runs it.
+fn order_by_way_to_go(successors: &mut [Vec<NodeId>]) {
+    let mut way = vec![0u32; successors.len()];
+    // Node ids rise along every edge but those that the constant rewrite turned around, which are one node long.
+    for index in (0..successors.len()).rev() {
+        way[index] = successors[index].iter().map(|next| way[next.0 as usize] + 1).max().unwrap_or(0);
+    }
+    for next in successors {
+        next.sort_by_key(|next| way[next.0 as usize]);
     }
 }
 

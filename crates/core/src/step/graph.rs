@@ -92,6 +92,8 @@ pub struct Node {
     pub scratch: Vec<Size>,
     /// The input whose buffer serves as the first scratch if nobody else needs it.
     pub scratch_from: Option<ValueId>,
+    /// Scratch is taken before the outputs, not after.
+    pub scratch_first: bool,
     /// The variable it writes, if it does.
     pub writes: Option<VariableId>,
     /// Arithmetic operations as a function of the batch, slow memory traffic counted as operations; it decides the order in
@@ -229,6 +231,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
+            scratch_first: false,
             writes: None,
             work: Size::ZERO,
             layer: self.layer,
@@ -254,6 +257,7 @@ impl Graph {
             in_place: new.in_place,
             scratch: new.scratch,
             scratch_from: None,
+            scratch_first: false,
             writes: None,
             work: new.work,
             layer: self.layer,
@@ -297,6 +301,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
+            scratch_first: false,
             writes: None,
             work: Size::ZERO,
             layer: self.layer,
@@ -326,6 +331,7 @@ impl Graph {
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
+            scratch_first: false,
             writes: Some(variable),
             work: Size::ZERO,
             layer: self.layer,

@@ -151,7 +151,7 @@ impl<'d> Builder<'d> {
         let dtype = match get("dtype") {
             Some(json) => policy::name(json).and_then(|name| Policy::named(&name)).map(|policy| policy.compute),
             // A Sequential model without an input layer: Keras makes one in the first layer's compute type.
-            None => net.layers.get(1).map(|layer| self.policy(layer).compute),
+            None => net.layers.get(1).map(|layer| self.policy(layer, &layer.name).compute),
         };
         let id = self.tensor(Shape::batched(&sample), dtype.unwrap_or(DType::Float32), &def.name)?;
         self.facts[id.0 as usize].dynamic = unknown.contains(&1);
@@ -228,7 +228,7 @@ impl<'d> Builder<'d> {
         path: String,
         args: Args<'d>,
     ) -> Result<Value<'d>> {
-        let trainable = scope.trainable && flag(&def.config, "trainable").unwrap_or(true);
+        let trainable = scope.trainable && self.own_trainable(def, &path);
         let refs = net.inputs.flatten();
         let first = args.positional.into_iter().next().unwrap_or(Value::None);
         // A dictionary also goes to a model with a list of inputs: by the inputs' names.
@@ -247,7 +247,7 @@ impl<'d> Builder<'d> {
             return Err(ImportError::Layer { layer: path, class: def.class.clone(), reason });
         }
         let layer = self.layer(&path, &def.class);
-        let policy = self.policy(def);
+        let policy = self.policy(def, &path);
         for (tensor, input) in tensors.iter_mut().zip(&refs) {
             let input_def = &net.layers[input.layer];
             if net.sequential {
@@ -308,17 +308,22 @@ impl<'d> Builder<'d> {
         args: Args<'d>,
     ) -> Cx<'b, 'd> {
         let layer = self.layer(&path, &def.class);
-        let policy = self.policy(def);
-        let trainable = scope.trainable && flag(&def.config, "trainable").unwrap_or(true);
-        let overridden = !self.overrides.is_empty();
-        let trainable = match self.overrides.get(&path, "trainable") {
-            Some(json) if overridden => json.as_bool().unwrap_or(trainable),
-            _ => trainable,
-        };
+        let policy = self.policy(def, &path);
+        let trainable = scope.trainable && self.own_trainable(def, &path);
         Cx { builder: self, def, path, layer, trainable, policy, args }
     }
 
-    fn policy(&self, def: &LayerDef) -> Policy {
+    /// What a layer says about itself; what is around it has its say in the scope.
+    fn own_trainable(&self, def: &LayerDef, path: &str) -> bool {
+        let asked = self.overrides.get(path, "trainable").or_else(|| def.config.get("trainable"));
+        asked.and_then(Json::as_bool).unwrap_or(true)
+    }
+
+    fn policy(&self, def: &LayerDef, path: &str) -> Policy {
+        let asked = self.overrides.get(path, "dtype").and_then(policy::name);
+        if let Some(asked) = asked.and_then(|name| Policy::named(&name)) {
+            return asked;
+        }
         let name = def.config.get("dtype").and_then(policy::name);
         match (self.forced, name) {
             // The layer has the model-wide policy, or says nothing: the forced one goes in its place.
@@ -443,10 +448,6 @@ pub(super) struct Hints<'d> {
 
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }
-}
-
-fn flag(config: &Json, key: &str) -> Option<bool> {
-    config.get(key).and_then(Json::as_bool)
 }
 
 type Done = [Vec<Option<Vec<TensorId>>>];

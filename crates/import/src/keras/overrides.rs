@@ -6,6 +6,7 @@
 use super::Override;
 use super::config::{Kind, LayerDef, Net};
 use super::json::{self, Json};
+use super::policy::{self, Policy};
 use crate::error::{ImportError, Result};
 
 /// Resolved overrides.
@@ -34,6 +35,9 @@ impl Overrides {
         let mut entries = Vec::new();
         for change in asked {
             let value = value(&change.value);
+            if change.attr == "dtype" && policy::name(&value).and_then(|name| Policy::named(&name)).is_none() {
+                return Err(ImportError::UnknownPolicy { policy: change.value.clone() });
+            }
             let matches = find(&change.layer, &layers);
             if matches.is_empty() {
                 let names = layers.iter().map(|(path, _)| path.as_str());

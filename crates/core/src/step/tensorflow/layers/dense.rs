@@ -97,7 +97,11 @@ impl Lowering<'_> {
         let inner = inputs.iter().map(|&input| self.graph.shape(input).last()).max().unwrap_or(1);
         let work = times(elements(&shape), inner.saturating_mul(2));
         let output = (shape, dtype);
-        self.graph.add(NewNode { kernel, inputs, output, in_place: InPlace::No, scratch, work, after: &[] })
+        let result =
+            self.graph.add(NewNode { kernel, inputs, output, in_place: InPlace::No, scratch, work, after: &[] });
+        let node = self.graph.value(result).producer;
+        self.graph.nodes[node.0 as usize].scratch_first = true;
+        result
     }
 
     /// `matmul` or `einsum` of tensors.

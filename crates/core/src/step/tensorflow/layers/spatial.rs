@@ -94,7 +94,8 @@ impl Lowering<'_> {
             after: &[],
         });
         let node = self.graph.value(gradient).producer;
-        self.graph.nodes[node.0 as usize].scratch_from = Some(y);
+        let node = &mut self.graph.nodes[node.0 as usize];
+        (node.scratch_from, node.scratch_first) = (Some(y), true);
         gradient
     }
 
