@@ -207,7 +207,6 @@ JOBS = [
     ("tabular", 4096, "lion", "float32"),
     ("separable", 16, "adam", "float32"),
     ("mlp_tanh", 2048, "adafactor", "float32"),
-    ("mlp_tanh", 512, "lamb", "float32"),
     ("mlp_tanh", 512, "adamax", "float32"),
 ]
 

@@ -55,6 +55,17 @@ pub enum Command {
     Plan(PlanArgs),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
+    /// Compare predictions with the measured runs of a fixtures folder (for developers)
+    #[command(hide = true)]
+    Accuracy(AccuracyArgs),
+}
+
+/// `brimful accuracy`.
+#[derive(Debug, Args)]
+pub struct AccuracyArgs {
+    /// The repository's fixtures: measured/*.jsonl and models/*/NAME.json
+    #[arg(default_value = "fixtures")]
+    pub fixtures: PathBuf,
 }
 
 /// `brimful plan`.

@@ -40,6 +40,10 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
     match &cli.command {
         Command::Plan(args) => commands::plan::run(args, &Output::new(args.output.clone(), cli.color)),
+        Command::Accuracy(args) => {
+            Output::new(None, cli.color).write(&commands::accuracy::run(&args.fixtures)?)?;
+            Ok(Exit::Done)
+        }
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

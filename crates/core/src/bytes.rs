@@ -45,16 +45,26 @@ impl Size {
     }
 }
 
+/// One binary terabyte.
+pub const TIB: u64 = 1 << 40;
+
 /// Bytes as a person reads them: `1.25 GiB`, `312 MiB`, `4 KiB`, `17 B`.
 pub fn human(bytes: u64) -> String {
     let (unit, name) = match bytes {
+        b if b >= TIB => (TIB, "TiB"),
         b if b >= GIB => (GIB, "GiB"),
         b if b >= MIB => (MIB, "MiB"),
         b if b >= KIB => (KIB, "KiB"),
         _ => return format!("{bytes} B"),
     };
     let value = bytes as f64 / unit as f64;
-    let digits = if value < 10.0 { 2 } else if value < 100.0 { 1 } else { 0 };
+    let digits = if value < 10.0 {
+        2
+    } else if value < 100.0 {
+        1
+    } else {
+        0
+    };
     format!("{value:.digits$} {name}")
 }
 
@@ -82,7 +92,7 @@ pub fn parse(text: &str) -> Result<u64, NotASize> {
         "k" | "kib" => KIB as f64,
         "m" | "mib" => MIB as f64,
         "g" | "gib" => GIB as f64,
-        "t" | "tib" => (GIB * 1024) as f64,
+        "t" | "tib" => TIB as f64,
         "kb" => 1e3,
         "mb" => 1e6,
         "gb" => 1e9,

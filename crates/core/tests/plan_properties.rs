@@ -361,6 +361,21 @@ fn nothing_fits_a_megabyte() {
 }
 
 #[test]
+fn absurd_numbers_give_an_answer() {
+    let chain = small_chain();
+    for processor in [Processor::Gpu, Processor::Cpu { threads: 2 }] {
+        for batch in [1, 7, 1 << 20, 1 << 40] {
+            for limit in [Some(0), Some(1), Some(u64::MAX), None] {
+                let device = if processor == Processor::Gpu { "t4" } else { "cpu" };
+                let job = Job { processor, ..training(batch) };
+                let report = plan(&request(&chain, &job, device, limit)).unwrap();
+                assert_eq!(report.breakdown.total(), report.peak.device_bytes);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_planned_says_so() {
     let chain = small_chain();
     let asked = request(&chain, &training(8), "cpu", None);

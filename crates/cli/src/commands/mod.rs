@@ -1,4 +1,5 @@
 //! The verbs, one module each. In: its arguments and the output. Out: an exit code, or an error of one sentence.
 
+pub mod accuracy;
 pub mod devices;
 pub mod plan;

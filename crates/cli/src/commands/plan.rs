@@ -56,7 +56,7 @@ pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
 }
 
 /// A file that was read once and is built as often as the plan asks.
-struct KerasFile(Document);
+pub(super) struct KerasFile(pub(super) Document);
 
 impl ModelSource for KerasFile {
     fn model(&self, change: &ModelChange) -> Result<Model, String> {

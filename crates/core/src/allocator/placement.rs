@@ -62,6 +62,10 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                 match allocator.alloc(bytes) {
                     Ok(handle) => handles[buffer.0 as usize] = Some(handle),
                     Err(_) => {
+                        // What would have been needed: the peak is at least this request on top of what is held.
+                        let needed = allocator.usage().allocated_bytes.saturating_add(bytes);
+                        placement.peak_allocated_bytes = placement.peak_allocated_bytes.max(needed);
+                        placement.floor_peak_bytes = placement.floor_peak_bytes.max(requested.saturating_add(bytes));
                         placement.failure = Some(Failure { event: index, cause, requested_bytes: bytes });
                         return placement;
                     }

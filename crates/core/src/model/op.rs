@@ -313,7 +313,9 @@ pub struct Rnn {
 #[allow(missing_docs)]
 pub enum RnnCell {
     Simple,
-    Gru { reset_after: bool },
+    Gru {
+        reset_after: bool,
+    },
     Lstm,
     ConvLstm(Conv),
     /// A custom cell: bounded as an LSTM.

@@ -1,21 +1,23 @@
 //! Tries the remedies, ranks them, and looks for the cheapest set that fits.
 //!
 //! In: the job as it was asked for. Out: each remedy's own outcome, and the set with the smallest effect on the result, then
-//! the smallest time, that fits. A set is applied one remedy after the other and simulated like any other job; the number
-//! of simulations is bounded, so a set of more than three remedies, or an unlikely one of three, may be missed.
+//! the fewest remedies, then the smallest time, that fits. A set is applied one remedy after the other and simulated like any
+//! other job, in the end in several orders. The number of simulations is bounded: a set of more than three remedies, or one
+//! behind many that do not fit, may be missed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::batch::{self, Largest, Precision, largest_at_once};
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
+use super::setup::Setup;
 use super::simulate::{Orders, Outcome};
 use crate::report::{FitPlan, RemedyReport, Verdict};
 
 /// Threads that simulate side by side.
 const THREADS: usize = 2;
 
-/// Sets that are simulated at most, beyond the single remedies.
+/// Sets of one effect that are simulated at most, beyond the single remedies.
 const MAX_SETS: usize = 8;
 
 /// One remedy, simulated.
@@ -66,15 +68,24 @@ fn judge(context: &Context<'_>) -> Judged {
 }
 
 fn alone(context: &Context<'_>, remedy: &'static dyn Remedy) -> Option<Tried> {
-    let (change, outcome) = apply(context, remedy, &context.base)?;
-    let at_once = largest_at_once(&outcome, 1.0, Precision::Coarse);
-    let max_batch = at_once.map(|at_once| at_once.saturating_mul(change.setup.parts()));
-    let fits = outcome.fits;
+    let (change, outcome) = apply(context, remedy, &context.base, Orders::One)?;
+    let (max_batch, fits) = (largest_batch(&change, &outcome), outcome.fits);
     Some(Tried { remedy, change, outcome, max_batch, fits })
 }
 
-/// The gentlest form of a remedy that fits, or its strongest; none if it does not apply or saves nothing.
-fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Arc<Outcome>) -> Option<(Change, Arc<Outcome>)> {
+fn largest_batch(change: &Change, outcome: &Outcome) -> Option<u64> {
+    let at_once = largest_at_once(outcome, 1.0, Precision::Coarse)?;
+    Some(at_once.saturating_mul(change.setup.parts()))
+}
+
+/// The gentlest form of a remedy that fits in these orders, or its strongest; none if it does not apply or saves nothing.
+/// The outcome is that of one order, for comparing.
+fn apply(
+    context: &Context<'_>,
+    remedy: &dyn Remedy,
+    from: &Arc<Outcome>,
+    orders: Orders,
+) -> Option<(Change, Arc<Outcome>)> {
     let mut chosen: Option<(Change, Arc<Outcome>)> = None;
     let rungs = remedy.options(context, &from.setup);
     let last = rungs.len().saturating_sub(1);
@@ -85,7 +96,7 @@ fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Arc<Outcome>) -> Opt
             continue;
         }
         let Ok(outcome) = context.simulator.run(&change.setup, Orders::One) else { continue };
-        let fits = outcome.fits;
+        let fits = outcome.fits && (orders == Orders::One || fits_surely(context, &change.setup));
         chosen = Some((change, outcome));
         if fits {
             break;
@@ -94,6 +105,10 @@ fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Arc<Outcome>) -> Opt
     chosen.filter(|(change, outcome)| {
         outcome.high_bytes() < from.high_bytes() || change.setup.limit_bytes > from.setup.limit_bytes
     })
+}
+
+fn fits_surely(context: &Context<'_>, setup: &Setup) -> bool {
+    context.simulator.run(setup, Orders::Several).is_ok_and(|outcome| outcome.fits)
 }
 
 /// The reports of the remedies, best first, and the cheapest set if the job does not fit as it is.
@@ -119,76 +134,96 @@ pub fn rank(context: &Context<'_>, mut tried: Vec<Tried>, verdict: Verdict) -> (
     (reports.collect(), cheapest)
 }
 
-/// A set of remedies by their places in the list, with what it would cost if costs multiplied.
+/// A set of remedies, by their places in the list.
 struct Set {
     members: Vec<usize>,
     effect: Effect,
+    /// What it would cost if costs multiplied.
     time_cost: f64,
 }
 
 fn cheapest(context: &Context<'_>, tried: &mut [Tried]) -> Option<FitPlan> {
-    let mut left = MAX_SETS;
     let usable: Vec<usize> = (0..tried.len()).filter(|&index| !tried[index].change.needs_hardware).collect();
-    for set in sets(context, tried, &usable) {
-        if set.members.len() > 1 {
-            // A set with a member that fits alone was dealt with when that member was.
-            if left == 0 || set.members.iter().any(|&index| tried[index].fits) {
-                continue;
-            }
-            left -= 1;
-        }
-        let remedies: Vec<&'static dyn Remedy> = set.members.iter().map(|&index| tried[index].remedy).collect();
-        let Some(outcome) = together(context, &remedies) else { continue };
-        if !outcome.fits {
+    let mut effects: Vec<Effect> = usable.iter().map(|&index| tried[index].change.effect).collect();
+    effects.sort_unstable();
+    effects.dedup();
+    for effect in effects {
+        let mut pool = usable.clone();
+        pool.retain(|&index| tried[index].change.effect <= effect);
+        // Where all of them together do not fit, no set of them does.
+        if !pool.iter().any(|&index| tried[index].fits) && !all_together_fit(context, tried, &pool) {
             continue;
         }
-        let Ok(outcome) = context.simulator.run(&outcome.setup, Orders::Several) else { continue };
-        if let [single] = set.members[..] {
-            tried[single].fits = outcome.fits;
-        }
-        if outcome.fits {
-            return Some(FitPlan {
-                remedies: remedies.iter().map(|remedy| remedy.id().to_owned()).collect(),
-                peak_bytes: context.device_bytes(&outcome),
-                same_result: set.effect.same_result(),
-                time_cost: context.time_cost(&outcome),
-            });
+        let mut left = MAX_SETS;
+        for set in sets(context, tried, &pool, effect) {
+            // A set with a member that fits alone was dealt with when that member was.
+            if set.members.len() > 1 && (left == 0 || set.members.iter().any(|&index| tried[index].fits)) {
+                continue;
+            }
+            left -= usize::from(set.members.len() > 1);
+            if let Some(found) = try_set(context, tried, &set) {
+                return Some(found);
+            }
         }
     }
     None
 }
 
-/// Single remedies, pairs and triples: by effect, then by size, then by time.
-fn sets(context: &Context<'_>, tried: &[Tried], usable: &[usize]) -> Vec<Set> {
-    let set = |members: &[usize]| Set {
-        members: members.to_vec(),
-        effect: members.iter().map(|&index| tried[index].change.effect).max().unwrap_or(Effect::Exact),
-        time_cost: members.iter().map(|&index| context.time_cost(&tried[index].outcome)).product(),
-    };
-    let mut sets = Vec::new();
-    for (place, &first) in usable.iter().enumerate() {
-        if tried[first].fits {
-            sets.push(set(&[first]));
+/// A set applied one remedy after the other, in the order of the registry; the last one until it fits in several orders.
+fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &Set) -> Option<FitPlan> {
+    let (&last, before) = set.members.split_last()?;
+    let mut outcome = context.base.clone();
+    for &index in before {
+        outcome = apply(context, tried[index].remedy, &outcome, Orders::One)?.1;
+    }
+    let (change, outcome) = apply(context, tried[last].remedy, &outcome, Orders::Several)?;
+    let surely = context.simulator.run(&change.setup, Orders::Several).ok().filter(|surely| surely.fits);
+    if before.is_empty() {
+        // What the list says of it is then known for several orders, too.
+        let max_batch = largest_batch(&change, &outcome);
+        tried[last] = Tried { change, outcome, max_batch, fits: surely.is_some(), ..tried[last] };
+    }
+    let surely = surely?;
+    Some(FitPlan {
+        remedies: set.members.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        peak_bytes: context.device_bytes(&surely),
+        same_result: set.effect.same_result(),
+        time_cost: context.time_cost(&surely),
+    })
+}
+
+/// Whether the strongest forms of all these remedies together fit, in one order.
+fn all_together_fit(context: &Context<'_>, tried: &[Tried], pool: &[usize]) -> bool {
+    let mut setup = context.base.setup.clone();
+    for &index in pool {
+        if let Some(strongest) = tried[index].remedy.options(context, &setup).pop() {
+            setup = strongest.setup;
         }
-        for (next, &second) in usable.iter().enumerate().skip(place + 1) {
-            sets.push(set(&[first, second]));
-            sets.extend(usable[next + 1..].iter().map(|&third| set(&[first, second, third])));
+    }
+    context.simulator.run(&setup, Orders::One).is_ok_and(|outcome| outcome.fits)
+}
+
+/// Single remedies, pairs and triples with this effect: by size, then by time.
+fn sets(context: &Context<'_>, tried: &[Tried], pool: &[usize], effect: Effect) -> Vec<Set> {
+    let mut sets = Vec::new();
+    let mut add = |members: &[usize]| {
+        let time_cost = members.iter().map(|&index| context.time_cost(&tried[index].outcome)).product();
+        if members.iter().any(|&index| tried[index].change.effect == effect) {
+            sets.push(Set { members: members.to_vec(), effect, time_cost });
+        }
+    };
+    for (place, &first) in pool.iter().enumerate() {
+        if tried[first].fits {
+            add(&[first]);
+        }
+        for (next, &second) in pool.iter().enumerate().skip(place + 1) {
+            add(&[first, second]);
+            pool[next + 1..].iter().for_each(|&third| add(&[first, second, third]));
         }
     }
     sets.sort_by(|a, b| {
-        (a.effect, a.members.len())
-            .cmp(&(b.effect, b.members.len()))
-            .then_with(|| a.time_cost.total_cmp(&b.time_cost))
-            .then_with(|| a.members.cmp(&b.members))
+        let size = a.members.len().cmp(&b.members.len());
+        size.then_with(|| a.time_cost.total_cmp(&b.time_cost)).then_with(|| a.members.cmp(&b.members))
     });
     sets
-}
-
-/// The remedies applied one after the other, in the order of the registry.
-fn together(context: &Context<'_>, remedies: &[&'static dyn Remedy]) -> Option<Arc<Outcome>> {
-    let mut outcome = context.base.clone();
-    for remedy in remedies {
-        outcome = apply(context, *remedy, &outcome)?.1;
-    }
-    Some(outcome)
 }

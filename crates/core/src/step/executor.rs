@@ -416,7 +416,8 @@ impl Workers {
                 continue;
             }
             let own = self.inline[worker].pop_front().or_else(|| self.queues[worker].pop_front());
-            let node = own.or_else(|| (1..threads).find_map(|other| self.queues[(worker + other) % threads].pop_back()));
+            let node =
+                own.or_else(|| (1..threads).find_map(|other| self.queues[(worker + other) % threads].pop_back()));
             if let Some(node) = node {
                 self.busy[worker] = true;
                 return Some((worker, node));

@@ -246,7 +246,8 @@ impl Graph {
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
             return self.nodes[known.0 as usize].outputs[0];
         }
-        let differentiable = new.output.1.is_float() && new.inputs.iter().any(|&input| self.value(input).differentiable);
+        let differentiable =
+            new.output.1.is_float() && new.inputs.iter().any(|&input| self.value(input).differentiable);
         let value = self.new_value(new.output.0, new.output.1, Storage::Own, differentiable);
         let after = new.after.iter().map(|&value| self.value(value).producer).collect();
         let id = self.push(Node {

@@ -56,18 +56,15 @@ impl Geometry<'_> {
     pub(super) fn attribute(&self, processor: Processor) -> ConvAttribute {
         let spatial = self.kernel.len();
         let (forward_name, input_name, filter_name) = if self.depthwise {
-            (
-                "DepthwiseConv2dNative",
-                "DepthwiseConv2dNativeBackpropInput",
-                "DepthwiseConv2dNativeBackpropFilter",
-            )
+            ("DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter")
         } else if spatial == 3 {
             ("Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2")
         } else {
             ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
         };
         let taps = product(self.kernel);
-        let multiply_adds = if self.depthwise { taps } else { taps.saturating_mul(self.channels.0 / self.groups.max(1)) };
+        let multiply_adds =
+            if self.depthwise { taps } else { taps.saturating_mul(self.channels.0 / self.groups.max(1)) };
         let results = self.result.elements();
         let work = times(Size::per_sample(results), multiply_adds.saturating_mul(2));
         let (input_work, filter_work) = self.backward_work(work.per_sample);
@@ -153,6 +150,10 @@ impl Geometry<'_> {
         let positions = self.result.elements() / self.channels.1.max(1);
         let bytes = positions.saturating_mul(patch).saturating_mul(self.dtype.bytes());
         let one = vec![Size::fixed(bytes)];
-        if product(self.kernel) == 1 || self.depthwise { (vec![], vec![], vec![]) } else { (one.clone(), one.clone(), one) }
+        if product(self.kernel) == 1 || self.depthwise {
+            (vec![], vec![], vec![])
+        } else {
+            (one.clone(), one.clone(), one)
+        }
     }
 }

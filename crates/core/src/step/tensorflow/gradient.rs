@@ -155,8 +155,7 @@ impl Lowering<'_> {
                 let zero = self.constant(0.0, g);
                 for (index, &input) in inputs.iter().enumerate() {
                     if wants[index] {
-                        let chosen =
-                            if index == 0 { self.select(mask, g, zero) } else { self.select(mask, zero, g) };
+                        let chosen = if index == 0 { self.select(mask, g, zero) } else { self.select(mask, zero, g) };
                         let gradient = self.sum_to_input(chosen, input);
                         self.give(tape, input, gradient);
                     }
@@ -183,11 +182,8 @@ impl Lowering<'_> {
                 let zero = self.constant(0.0, y);
                 for index in [1, 2] {
                     if wants[index] {
-                        let chosen = if index == 1 {
-                            self.select(inputs[0], g, zero)
-                        } else {
-                            self.select(inputs[0], zero, g)
-                        };
+                        let chosen =
+                            if index == 1 { self.select(inputs[0], g, zero) } else { self.select(inputs[0], zero, g) };
                         let gradient = self.sum_to_input(chosen, inputs[index]);
                         self.give(tape, inputs[index], gradient);
                     }
@@ -407,14 +403,7 @@ impl Lowering<'_> {
         self.copy("ConcatV2", &[a, b], shape, 0)
     }
 
-    fn mat_mul_gradient(
-        &mut self,
-        kernel: Kernel,
-        inputs: &[ValueId],
-        wants: &[bool],
-        g: ValueId,
-        tape: &mut Tape,
-    ) {
+    fn mat_mul_gradient(&mut self, kernel: Kernel, inputs: &[ValueId], wants: &[bool], g: ValueId, tape: &mut Tape) {
         if wants[1] {
             let shape = self.shape(inputs[1]);
             let rows = self.graph.shape(g).clone();

@@ -7,6 +7,28 @@ use super::Lowering;
 use crate::model::{DType, Shape};
 use crate::step::graph::{InPlace, ValueId};
 
+/// Losses that take one elementwise function of output and label, by name without underscores.
+const ELEMENTWISE: [&str; 18] = [
+    "mse",
+    "meansquarederror",
+    "mae",
+    "meanabsoluteerror",
+    "mape",
+    "meanabsolutepercentageerror",
+    "msle",
+    "meansquaredlogarithmicerror",
+    "huber",
+    "logcosh",
+    "hinge",
+    "squaredhinge",
+    "categoricalhinge",
+    "kldivergence",
+    "poisson",
+    "cosinesimilarity",
+    "dice",
+    "tversky",
+];
+
 impl Lowering<'_> {
     /// The loss of each output and of regularizers.
     pub(super) fn losses(&mut self) -> Vec<(ValueId, ValueId)> {
@@ -14,7 +36,8 @@ impl Lowering<'_> {
         let mut seeds = Vec::new();
         for (index, output) in outputs.into_iter().enumerate() {
             let named = self.job.losses.get(index).or(self.job.losses.last()).cloned();
-            let name = named.unwrap_or_else(|| default_loss(self.graph.shape(output), self.produced_by(output)).to_owned());
+            let name =
+                named.unwrap_or_else(|| default_loss(self.graph.shape(output), self.produced_by(output)).to_owned());
             seeds.push(self.loss(&name, output));
         }
         for (id, weight) in self.model.weights.iter().enumerate() {
@@ -49,7 +72,8 @@ impl Lowering<'_> {
         match name.as_str() {
             "sparsecategoricalcrossentropy" => {
                 let logits = self.logits(output, "Softmax");
-                let labels = Shape { batched: shape.batched, dims: shape.dims[..shape.rank().saturating_sub(1)].to_vec() };
+                let labels =
+                    Shape { batched: shape.batched, dims: shape.dims[..shape.rank().saturating_sub(1)].to_vec() };
                 let fed = self.graph.feed(labels.clone(), DType::Int64);
                 let as_float = self.cast(fed, DType::Float32);
                 let labels = self.cast(as_float, DType::Int64);
@@ -61,7 +85,12 @@ impl Lowering<'_> {
                 self.cross_entropy("SoftmaxCrossEntropyWithLogits", output, logits, labels)
             }
             "binarycrossentropy" | "bce" | "binaryfocalcrossentropy" => self.binary_cross_entropy(output),
-            _ => self.regression(&name, output),
+            _ => {
+                if !ELEMENTWISE.contains(&name.as_str()) {
+                    self.note("unknown_loss", format!("Loss '{name}' is not known: counted as mean squared error."));
+                }
+                self.regression(&name, output)
+            }
         }
     }
 

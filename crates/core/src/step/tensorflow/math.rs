@@ -77,7 +77,8 @@ impl Lowering<'_> {
         if let Some(&value) = self.full_constants.get(&key) {
             return value;
         }
-        let variable = self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
+        let variable =
+            self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
         let value = self.graph.read(variable, false);
         self.full_constants.insert(key, value);
         value
@@ -203,7 +204,11 @@ impl Lowering<'_> {
         let dtype = self.dtype(a);
         let out = elements(&shape);
         // Of result and inner dimension at most one grows with the batch.
-        let mut work = if k.per_sample > 0 { times(k, 2 * shape.elements()) } else { times(out, 2 * k.fixed) };
+        let mut work = if k.per_sample > 0 {
+            times(k, shape.elements().saturating_mul(2))
+        } else {
+            times(out, k.fixed.saturating_mul(2))
+        };
         if attr & 2 != 0 {
             // A transposed second operand is packed piecemeal: 1 GB/s, as read off TensorFlow's log.
             work.fixed = work.fixed.saturating_add(self.graph.size(b).fixed.saturating_mul(SLOW_BYTE_WORK));
@@ -211,15 +216,7 @@ impl Lowering<'_> {
         let kernel = Kernel { name: "MatMul", attr };
         let scratch = self.widened(a, b, &shape, dtype);
         let output = (shape, dtype);
-        self.graph.add(NewNode {
-            kernel,
-            inputs: &[a, b],
-            output,
-            in_place: InPlace::No,
-            scratch,
-            work,
-            after: &[],
-        })
+        self.graph.add(NewNode { kernel, inputs: &[a, b], output, in_place: InPlace::No, scratch, work, after: &[] })
     }
 
     /// On a CPU, products of bfloat16 are computed in float32: copies of both operands, then the result to be rounded

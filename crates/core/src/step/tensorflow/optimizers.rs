@@ -56,6 +56,10 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
         dense.push((variable, densify(lowering, variable, gradient)));
     }
+    if dense.is_empty() {
+        lowering.graph.layer = None;
+        return;
+    }
     if config.loss_scaling {
         unscale(lowering, &mut dense);
     }

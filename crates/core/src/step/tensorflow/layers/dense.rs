@@ -1,7 +1,7 @@
 //! Dense layers, einsums, embeddings, products of tensors.
 
-use super::super::{Attribute, Lowering};
 use super::super::math::{elements, times};
+use super::super::{Attribute, Lowering};
 use crate::bytes::Size;
 use crate::model::{DType, Op, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};

@@ -49,7 +49,9 @@ impl Lowering<'_> {
             OpKind::Rnn(rnn) => return self.recurrent(op, rnn, &inputs),
             OpKind::Attention(attention) => return self.attention(op, attention, &inputs),
             OpKind::Preprocess { live_copies } => return self.opaque(op, &inputs, 0, *live_copies),
-            OpKind::Elementwise { steps, saved } => return self.opaque(op, &inputs, *saved, steps.saturating_sub(*saved)),
+            OpKind::Elementwise { steps, saved } => {
+                return self.opaque(op, &inputs, *saved, steps.saturating_sub(*saved));
+            }
             OpKind::Reduce { kind } => self.reduction(op, *kind, x),
             OpKind::Cast => {
                 let dtype = self.model.tensor(op.outputs[0]).dtype;
@@ -117,7 +119,8 @@ impl Lowering<'_> {
             let mut previous: Vec<ValueId> = inputs.to_vec();
             previous.extend(op.weights.iter().map(|&weight| self.weight(weight, op.compute)));
             for part in 0..if trained { saved } else { 1 } {
-                let kernel = Kernel { name: if saved > 0 { "Opaque" } else { "Preprocess" }, attr: output.0 * 64 + part + 1 };
+                let kernel =
+                    Kernel { name: if saved > 0 { "Opaque" } else { "Preprocess" }, attr: output.0 * 64 + part + 1 };
                 let made = self.graph.add(NewNode {
                     kernel,
                     inputs: &previous,

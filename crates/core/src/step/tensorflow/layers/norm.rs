@@ -44,7 +44,8 @@ impl Lowering<'_> {
             }
             (mean, variance)
         } else {
-            let mut read = moving.iter().map(|&weight| self.weight(weight, DType::Float32)).collect::<Vec<_>>().into_iter();
+            let mut read =
+                moving.iter().map(|&weight| self.weight(weight, DType::Float32)).collect::<Vec<_>>().into_iter();
             let (Some(mean), Some(variance)) = (read.next(), read.next()) else { return x };
             (self.graph.reshape(mean, statistics.clone()), self.graph.reshape(variance, statistics.clone()))
         };
@@ -105,8 +106,14 @@ impl Lowering<'_> {
     }
 
     fn affine(&mut self, op: &Op, norm: &Norm, x: ValueId, axis: usize) -> (Option<ValueId>, Option<ValueId>) {
-        let dims: Vec<u64> =
-            self.graph.shape(x).dims.iter().enumerate().map(|(i, &dim)| if i >= axis.max(1) { dim } else { 1 }).collect();
+        let dims: Vec<u64> = self
+            .graph
+            .shape(x)
+            .dims
+            .iter()
+            .enumerate()
+            .map(|(i, &dim)| if i >= axis.max(1) { dim } else { 1 })
+            .collect();
         let mut weights = op.weights.iter().copied();
         let mut next = |this: &mut Self, present: bool| {
             let weight = present.then(|| weights.next()).flatten()?;
@@ -134,7 +141,7 @@ impl Lowering<'_> {
         let squares = self.binary("SquaredDifference", grouped, fixed_mean);
         let variance = self.shuffled_mean(squares, &statistics);
         let (gamma, beta) = self.affine(op, norm, x, input.rank() - 1);
-        let mut by_group = |this: &mut Self, weight: Option<ValueId>| {
+        let by_group = |this: &mut Self, weight: Option<ValueId>| {
             weight.map(|weight| this.graph.reshape(weight, Shape::fixed(&[1, 1, groups, size])))
         };
         let (gamma, beta) = (by_group(self, gamma), by_group(self, beta));

@@ -2,9 +2,9 @@
 //! step and keeps the masks until they are used.
 
 use super::super::Lowering;
+use crate::bytes::Size;
 use crate::model::{DType, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
-use crate::bytes::Size;
 
 impl Lowering<'_> {
     fn random(&mut self, name: &'static str, shape: Shape, dtype: DType) -> ValueId {

@@ -56,7 +56,8 @@ impl Lowering<'_> {
         };
         let product = step(rnn.units.saturating_mul(gates));
         let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
-        let parameters: u64 = weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
+        let parameters: u64 =
+            weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
         let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps));
         let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
             step_scratch: vec![product, product],

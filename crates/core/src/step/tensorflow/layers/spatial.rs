@@ -12,7 +12,8 @@ impl Lowering<'_> {
         let output = self.model.tensor(op.outputs[0]).shape.clone();
         let x = if conv.padding == Padding::Causal { self.pad_causally(op, conv, x) } else { x };
         let input = self.shape(x);
-        let channels = |shape: &Shape| if conv.channels_first { shape.dims.get(1).copied() } else { shape.dims.last().copied() };
+        let channels =
+            |shape: &Shape| if conv.channels_first { shape.dims.get(1).copied() } else { shape.dims.last().copied() };
         let (inside, outside) = (channels(&input).unwrap_or(1), channels(&output).unwrap_or(1));
         let geometry = Geometry {
             result: if conv.transposed { &input } else { &output },
@@ -108,7 +109,13 @@ impl Lowering<'_> {
     }
 
     /// Nearest-neighbour upsampling repeats each axis in turn; other kinds have a kernel.
-    pub(super) fn resize(&mut self, op: &Op, interpolation: Interpolation, integer_factor: bool, x: ValueId) -> ValueId {
+    pub(super) fn resize(
+        &mut self,
+        op: &Op,
+        interpolation: Interpolation,
+        integer_factor: bool,
+        x: ValueId,
+    ) -> ValueId {
         let target = self.model.tensor(op.outputs[0]).shape.clone();
         match interpolation {
             Interpolation::Nearest if integer_factor => {

@@ -1,0 +1,153 @@
+//! `brimful accuracy`: every measured run against its prediction.
+//!
+//! In: `measured/*.jsonl` and `models/*/NAME.json` under a folder of fixtures. Out: a table in Markdown: error of each row,
+//! then median, 90th percentile, worst, and how many are predicted too low. Rows are predicted as `plan --device cpu` does.
+//! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use brimful_core::bytes::MIB;
+use brimful_core::device::Device;
+use brimful_core::framework::Framework;
+use brimful_core::model::OptimizerConfig;
+use brimful_core::plan::{ModelChange, ModelSource, Request, plan};
+use brimful_core::step::{Job, Mode, Processor};
+use serde_json::Value;
+
+use super::plan::KerasFile;
+use crate::model_file;
+
+/// Rows with a smaller peak are judged by their difference, not by a percentage.
+const SMALL_BYTES: u64 = 32 * MIB;
+
+/// One measured run and its prediction.
+struct Row {
+    model: String,
+    batch: u64,
+    optimizer: String,
+    precision: String,
+    measured_bytes: u64,
+    predicted_bytes: u64,
+}
+
+impl Row {
+    fn error(&self) -> f64 {
+        self.predicted_bytes as f64 / self.measured_bytes as f64 - 1.0
+    }
+
+    fn difference_mib(&self) -> f64 {
+        (self.predicted_bytes as f64 - self.measured_bytes as f64) / MIB as f64
+    }
+
+    fn small(&self) -> bool {
+        self.measured_bytes < SMALL_BYTES
+    }
+}
+
+/// Predicts every measured row under `fixtures` and gives the tables.
+pub fn run(fixtures: &Path) -> anyhow::Result<String> {
+    let folder = fixtures.join("measured");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .with_context(|| format!("{} has no measured runs: give the repository's fixtures folder", folder.display()))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        .collect();
+    files.sort();
+    let mut text = String::new();
+    for file in files {
+        let rows = std::fs::read_to_string(&file)?
+            .lines()
+            .enumerate()
+            .map(|(line, row)| {
+                read_row(fixtures, row).with_context(|| format!("{} line {}", file.display(), line + 1))
+            })
+            .collect::<anyhow::Result<Vec<Row>>>()?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        table(&mut text, &name, &rows)?;
+    }
+    Ok(text)
+}
+
+fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
+    let row: Value = serde_json::from_str(line)?;
+    let text = |key: &str| row[key].as_str().map(str::to_owned).ok_or_else(|| anyhow!("no {key}"));
+    let name = text("model")?.replace('@', "-");
+    let batch = row["batch"].as_u64().context("no batch")?;
+    let (optimizer, precision) = (text("opt")?, text("dtype")?);
+    let steps = row["steps"].as_array().context("no steps")?;
+    let measured_bytes = steps.iter().filter_map(|step| step["peak"].as_u64()).max().context("no peak")?;
+    let path = ["keras", "keras_measured"]
+        .iter()
+        .map(|folder| fixtures.join("models").join(folder).join(format!("{name}.json")))
+        .find(|path| path.is_file());
+    let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
+    let predicted_bytes = predict(&path, batch, &optimizer, &precision)?;
+    Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes })
+}
+
+/// What `brimful plan --device cpu` answers.
+fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<u64> {
+    let source = KerasFile(model_file::read(path)?);
+    let policy = (precision != "float32").then(|| precision.to_owned());
+    let base = ModelChange { policy, overrides: Vec::new() };
+    let losses = source.model(&base).map_err(|error| anyhow!(error))?.compiled.losses;
+    let device = Device::find("cpu")?.clone();
+    let job = Job {
+        batch,
+        optimizer: OptimizerConfig::named(optimizer),
+        losses,
+        mode: Mode::Training,
+        processor: Processor::Cpu { threads: 2 },
+        micro_batches: 1,
+    };
+    let report = plan(&Request {
+        source: &source,
+        base,
+        job,
+        framework: Framework::TensorFlow,
+        device,
+        limit_bytes: None,
+        held_by_others_bytes: 0,
+        precision: precision.to_owned(),
+    })?;
+    Ok(report.peak.allocated_bytes)
+}
+
+fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
+    writeln!(text, "## {name}\n")?;
+    writeln!(text, "| model | batch | optimizer | precision | measured MiB | predicted MiB | error |")?;
+    writeln!(text, "| --- | ---: | --- | --- | ---: | ---: | ---: |")?;
+    for row in rows {
+        let mib = |bytes: u64| bytes as f64 / MIB as f64;
+        let error = if row.small() {
+            format!("{:+.1} MiB", row.difference_mib())
+        } else {
+            format!("{:+.1} %", row.error() * 100.0)
+        };
+        let Row { model, batch, optimizer, precision, .. } = row;
+        let (measured, predicted) = (mib(row.measured_bytes), mib(row.predicted_bytes));
+        writeln!(text, "| {model} | {batch} | {optimizer} | {precision} | {measured:.1} | {predicted:.1} | {error} |")?;
+    }
+    let large: Vec<f64> = rows.iter().filter(|row| !row.small()).map(Row::error).collect();
+    let mut sizes: Vec<f64> = large.iter().map(|error| error.abs() * 100.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    let at = |share: f64| sizes.get(((sizes.len() as f64 * share).ceil() as usize).saturating_sub(1)).copied();
+    let under = large.iter().filter(|&&error| error < 0.0).count();
+    let far_under = large.iter().filter(|&&error| error < -0.1).count();
+    let small = rows.iter().filter(|row| row.small()).map(|row| row.difference_mib().abs()).fold(0.0, f64::max);
+    writeln!(
+        text,
+        "\n{} rows above 32 MiB: median error {:.1} %, 90th percentile {:.1} %, worst {:.1} %; {} predicted too low, {} of \
+         them by more than 10 %. {} rows below 32 MiB: at most {small:.1} MiB off.\n",
+        sizes.len(),
+        at(0.5).unwrap_or(0.0),
+        at(0.9).unwrap_or(0.0),
+        at(1.0).unwrap_or(0.0),
+        under,
+        far_under,
+        rows.len() - sizes.len(),
+    )?;
+    Ok(())
+}
