@@ -6,7 +6,7 @@
 use crate::allocator::bfc::{Bfc, BfcOptions, Growth};
 use crate::allocator::{Holder, Placement, place};
 use crate::model::{Model, Note};
-use crate::step::executor::{Execution, execute};
+use crate::step::executor::{Execution, Prepared};
 use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Phase, Trace};
@@ -62,9 +62,8 @@ impl Runs {
             Processor::Gpu => 2,
         };
         let orders = if several_orders { ORDERS } else { 1 };
-        let traces = (0..orders)
-            .map(|seed| execute(&graph, Execution { threads, steps: STEPS, batch: micro_batch, seed }, &layer_name))
-            .collect();
+        let prepared = Prepared::new(&graph, micro_batch, &layer_name);
+        let traces = (0..orders).map(|seed| prepared.run(Execution { threads, steps: STEPS, seed })).collect();
         Runs { traces, notes, graph, processor: job.processor }
     }
 

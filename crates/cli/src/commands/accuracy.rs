@@ -60,9 +60,7 @@ pub fn run(fixtures: &Path) -> anyhow::Result<String> {
         let rows = std::fs::read_to_string(&file)?
             .lines()
             .enumerate()
-            .map(|(line, row)| {
-                read_row(fixtures, row).with_context(|| format!("{} line {}", file.display(), line + 1))
-            })
+            .map(|(line, row)| read_row(fixtures, row).with_context(|| format!("{} line {}", file.display(), line + 1)))
             .collect::<anyhow::Result<Vec<Row>>>()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         table(&mut text, &name, &rows)?;

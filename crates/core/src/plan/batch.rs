@@ -32,24 +32,29 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
     let mut candidate = at_once.saturating_mul(setup.parts());
     let mut tries = 0;
     while candidate > 0 {
-        // Another batch runs in other orders, so the answer is tried as its user would try it.
-        match simulator.run(&setup.with_batch(candidate), Orders::Several) {
-            Ok(outcome) if outcome.fits => found = true,
-            Ok(_) => {
-                candidate = lower(candidate, tries, setup.parts());
-                tries += 1;
-                continue;
-            }
-            Err(_) => {}
+        // Another batch runs in other orders, so the answer is tried as its user would try it; but first in the orders that
+        // are there, which mostly decides it.
+        let at_once = setup.with_batch(candidate).at_once();
+        let run = || simulator.run(&setup.with_batch(candidate), Orders::Several);
+        if several.fits_at(at_once) && run().is_ok_and(|outcome| outcome.fits) {
+            found = true;
+            break;
         }
-        break;
+        candidate = lower(candidate, tries, setup.parts());
+        tries += 1;
     }
     let mut safe = Vec::new();
     let mut batch = found.then_some(candidate);
     if found {
         let powers = (0..SAFE_POWERS).map(|back| (candidate.next_power_of_two() / 2) >> back);
         let fits = |batch| simulator.run(&setup.with_batch(batch), Orders::Several).is_ok_and(|outcome| outcome.fits);
-        safe.extend(powers.filter(|&power| power > 0 && fits(power)));
+        std::thread::scope(|scope| {
+            let powers = powers.filter(|&power| power > 0);
+            let tried: Vec<_> = powers.map(|power| (power, scope.spawn(move || fits(power)))).collect();
+            let fitting =
+                tried.into_iter().filter_map(|(power, fits)| fits.join().is_ok_and(|fits| fits).then_some(power));
+            safe.extend(fitting);
+        });
         safe.push(candidate);
     }
     if several.fits && setup.limit_bytes.is_some() {
@@ -194,7 +199,7 @@ mod tests {
             alloc(3, Size { fixed: 0, per_sample: 7, max_samples: 4 }),
             free(2),
         ];
-        let trace = Trace { events, causes: Vec::new(), buffer_count: 4 };
+        let trace = Trace { events, causes: [].into(), buffer_count: 4 };
         assert_eq!(floor_line(&trace, 2), FloorLine { bytes: 134, per_sample: 17 });
         assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 218, per_sample: 10 });
     }

@@ -47,8 +47,8 @@ pub fn moment(prediction: &Prediction) -> Option<Moment> {
     };
     Some(Moment {
         phase: phase.to_owned(),
-        op: cause.op.clone(),
-        layer: cause.layer.clone(),
+        op: cause.op.to_string(),
+        layer: cause.layer.to_string(),
         source: cause.source.clone(),
     })
 }
@@ -58,7 +58,7 @@ pub fn heaviest_layers(model: &Model, prediction: &Prediction, count: usize) -> 
     let mut shares: BTreeMap<&str, LayerShare> = BTreeMap::new();
     for (cause, holder) in prediction.holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
         let share = shares.entry(&cause.layer).or_insert_with(|| LayerShare {
-            layer: cause.layer.clone(),
+            layer: cause.layer.to_string(),
             class: String::new(),
             bytes: 0,
             weights_bytes: 0,

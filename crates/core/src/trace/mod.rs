@@ -3,6 +3,9 @@
 //! In: kernels from `step`, or a capture of a real framework. Out: [`Trace`]. Each allocation names its cause (op, layer)
 //! and its role, so that a report can say who held the peak. Nothing here knows where bytes are placed.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::bytes::Size;
 
 /// What a buffer is for: the parts of a report's breakdown.
@@ -41,9 +44,9 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cause {
     /// The framework's op, such as `Conv2DBackpropFilter`.
-    pub op: String,
+    pub op: Cow<'static, str>,
     /// The layer's path in the model, such as `encoder/conv2d_1`; empty for what belongs to no layer.
-    pub layer: String,
+    pub layer: Arc<str>,
     /// Where in the user's source the op was called, when it is known.
     pub source: Option<String>,
 }
@@ -87,8 +90,8 @@ pub enum Event {
 pub struct Trace {
     /// The events.
     pub events: Vec<Event>,
-    /// The causes that events refer to.
-    pub causes: Vec<Cause>,
+    /// The causes that events refer to; traces of one job share them.
+    pub causes: Arc<[Cause]>,
     /// How many buffers there are: every [`BufferId`] is below this.
     pub buffer_count: u32,
 }

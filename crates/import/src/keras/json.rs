@@ -197,7 +197,11 @@ impl Reader<'_> {
 
     fn place_text(&self) -> String {
         let mut text = String::new();
-        for step in &self.place {
+        for (depth, step) in self.place.iter().enumerate() {
+            if depth == 12 {
+                text.push('…');
+                break;
+            }
             match step {
                 Step::Index(index) => text.push_str(&format!("[{index}]")),
                 // A key comes from the file: a long one would make a long sentence.

@@ -1,0 +1,113 @@
+//! The executor's threads: what each runs next, and what waits in its queue.
+//!
+//! In: kernels that became ready. Out: which thread takes up which kernel, and when one ends.
+
+use std::collections::VecDeque;
+
+use super::prepared::Prepared;
+use crate::step::graph::NodeId;
+
+#[derive(Default)]
+struct Worker {
+    /// Kernels that this thread runs next, without asking the queue.
+    inline: VecDeque<NodeId>,
+    queue: VecDeque<NodeId>,
+    /// The kernel that it runs, and when that ends.
+    running: Option<(u64, NodeId)>,
+}
+
+pub(super) struct Workers(Vec<Worker>);
+
+impl Workers {
+    pub(super) fn new(threads: usize) -> Workers {
+        Workers((0..threads).map(|_| Worker::default()).collect())
+    }
+
+    /// A kernel that waits for nothing, at the start of a step.
+    pub(super) fn enqueue(&mut self, node: NodeId) {
+        let threads = self.0.len();
+        self.0[node.0 as usize % threads].queue.push_back(node);
+    }
+
+    /// An idle thread and the kernel it takes up.
+    pub(super) fn next(&mut self, random: &mut Random) -> Option<(usize, NodeId)> {
+        let threads = self.0.len();
+        let first = random.below(threads);
+        for offset in 0..threads {
+            let index = (first + offset) % threads;
+            let worker = &mut self.0[index];
+            if worker.running.is_some() {
+                continue;
+            }
+            let own = worker.inline.pop_front().or_else(|| worker.queue.pop_front());
+            let node =
+                own.or_else(|| (1..threads).find_map(|other| self.0[(index + other) % threads].queue.pop_back()));
+            if let Some(node) = node {
+                return Some((index, node));
+            }
+        }
+        None
+    }
+
+    pub(super) fn start(&mut self, worker: usize, node: NodeId, end: u64) {
+        self.0[worker].running = Some((end, node));
+    }
+
+    /// The kernel that ends first: its end, its thread, itself.
+    pub(super) fn finish(&mut self) -> Option<(u64, usize, NodeId)> {
+        let running = self.0.iter().enumerate().filter_map(|(index, worker)| {
+            let (end, node) = worker.running?;
+            Some((end, index, node))
+        });
+        let (end, worker, node) = running.min()?;
+        self.0[worker].running = None;
+        Some((end, worker, node))
+    }
+
+    /// Hands out what a kernel made ready: cheap kernels and the last dear one to the same thread, the rest to its queue.
+    pub(super) fn hand_out(&mut self, worker: usize, ready: &[NodeId], prepared: &Prepared<'_>) {
+        let worker = &mut self.0[worker];
+        let mut dear = None;
+        for &node in ready {
+            if prepared.costs[node.0 as usize] == 0 {
+                worker.inline.push_back(node);
+            } else if let Some(previous) = dear.replace(node) {
+                worker.queue.push_front(previous);
+            }
+        }
+        if let Some(node) = dear {
+            if worker.inline.is_empty() {
+                worker.inline.push_back(node);
+            } else {
+                worker.queue.push_front(node);
+            }
+        }
+    }
+}
+
+/// A small deterministic generator (SplitMix64): the same seed gives the same order on every machine.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64, step: u32) -> Random {
+        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (u64::from(step) << 32))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// A running time between half and twice the estimate: what sharing two cores with other work does.
+    pub(super) fn jitter(&mut self, cost: u64) -> u64 {
+        let factor = 128 + self.next() % 384;
+        cost / 256 * factor + cost % 256
+    }
+}
