@@ -11,18 +11,15 @@ pub const MIB: u64 = 1 << 20;
 /// One binary gigabyte.
 pub const GIB: u64 = 1 << 30;
 
-/// A number of bytes as a function of the batch: `fixed + per_sample × min(batch, max_samples)`.
+/// A number of bytes as a function of the batch: `fixed + per_sample × batch`.
 ///
-/// Everything in a trace has this form, so that another batch size is a substitution. `max_samples` exists for scratch
-/// buffers that kernels cut to a working-set size; everywhere else it is `u64::MAX`.
+/// Everything in a trace has this form, so that another batch size is a substitution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Bytes that do not depend on the batch.
     pub fixed: u64,
     /// Bytes for each sample of the batch.
     pub per_sample: u64,
-    /// Samples beyond which the buffer stops growing.
-    pub max_samples: u64,
 }
 
 impl Size {
@@ -31,17 +28,17 @@ impl Size {
 
     /// A size that does not depend on the batch.
     pub const fn fixed(bytes: u64) -> Size {
-        Size { fixed: bytes, per_sample: 0, max_samples: u64::MAX }
+        Size { fixed: bytes, per_sample: 0 }
     }
 
     /// A size proportional to the batch.
     pub const fn per_sample(bytes: u64) -> Size {
-        Size { fixed: 0, per_sample: bytes, max_samples: u64::MAX }
+        Size { fixed: 0, per_sample: bytes }
     }
 
     /// The bytes at one batch size. Saturates: an absurd shape gives an absurd size, never a wrapped one.
     pub fn at(self, batch: u64) -> u64 {
-        self.fixed.saturating_add(self.per_sample.saturating_mul(batch.min(self.max_samples)))
+        self.fixed.saturating_add(self.per_sample.saturating_mul(batch))
     }
 }
 
@@ -127,9 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn a_capped_size_stops_growing() {
-        let size = Size { fixed: 10, per_sample: 3, max_samples: 4 };
-        assert_eq!((size.at(2), size.at(4), size.at(400)), (16, 22, 22));
+    fn an_absurd_size_saturates() {
+        let size = Size { fixed: 10, per_sample: 3 };
+        assert_eq!((size.at(0), size.at(2), size.at(400)), (10, 16, 1210));
         assert_eq!(Size::per_sample(u64::MAX).at(3), u64::MAX);
     }
 }

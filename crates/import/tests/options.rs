@@ -135,7 +135,7 @@ fn unknown_dimensions_are_assumed_and_said() {
     // Keras vectorizes over a varying number of steps: the wrapped layer runs once, on all of them.
     let dense: Vec<_> = model.ops.iter().filter(|op| op.kind == OpKind::Dense).collect();
     assert_eq!(dense.len(), 2);
-    assert_eq!(model.tensor(dense[0].outputs[0]).shape.dims, [50, 6]);
+    assert_eq!(model.tensor(dense[0].outputs[0]).shape.dims[..], [50, 6]);
     // A known number is unrolled.
     let model = with(&document, &[("input", "shape", "7,8")]).unwrap();
     assert_eq!(model.ops.iter().filter(|op| op.kind == OpKind::Dense).count(), 8);
@@ -215,7 +215,7 @@ fn an_override_before_unknown_code_changes_what_both_shapes_share() {
     let document = document("keras_extra/custom.json");
     let model = with(&document, &[("input", "shape", "20,6")]).unwrap();
     let op = model.ops.iter().find(|op| model.layer(op.layer).path == "widen").unwrap();
-    assert_eq!(model.tensor(op.outputs[0]).shape.dims, [1, 20, 12]);
+    assert_eq!(model.tensor(op.outputs[0]).shape.dims[..], [1, 20, 12]);
 }
 
 #[test]

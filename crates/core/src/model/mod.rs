@@ -194,8 +194,9 @@ impl Model {
         &self.layers[id.0 as usize]
     }
 
-    /// Number of weights' elements, trainable or not.
+    /// Number of weights' elements, trainable or not. The state of random number generators is no parameter.
     pub fn parameter_count(&self) -> u64 {
-        self.weights.iter().fold(0, |sum, weight| sum.saturating_add(weight.elements()))
+        let counted = self.weights.iter().filter(|weight| weight.dtype.is_float());
+        counted.fold(0, |sum, weight| sum.saturating_add(weight.elements()))
     }
 }

@@ -1,5 +1,7 @@
 //! Element types and shapes with a symbolic batch.
 
+use smallvec::SmallVec;
+
 use crate::bytes::Size;
 
 /// The product of dimensions; saturates, so that an absurd shape gives an absurd size and never a wrapped one.
@@ -69,6 +71,9 @@ impl DType {
     }
 }
 
+/// Dimensions; up to six need no allocation.
+pub type Dims = SmallVec<[u64; 6]>;
+
 /// A shape whose first dimension may be a multiple of the batch.
 ///
 /// With `batched`, the first dimension is `batch × dims[0]`: an image batch is `[1, 224, 224, 3]`, and the same images
@@ -78,20 +83,26 @@ pub struct Shape {
     /// Whether the first dimension counts batches.
     pub batched: bool,
     /// Dimensions; with `batched`, the first is the multiple of the batch.
-    pub dims: Vec<u64>,
+    pub dims: Dims,
 }
 
 impl Shape {
+    /// A shape of these dimensions; with `batched`, the first is the multiple of the batch.
+    pub fn new(batched: bool, dims: &[u64]) -> Shape {
+        Shape { batched, dims: dims.into() }
+    }
+
     /// A shape per sample: `(224, 224, 3)` becomes `[batch, 224, 224, 3]`.
     pub fn batched(sample_dims: &[u64]) -> Shape {
-        let mut dims = vec![1];
+        let mut dims = Dims::new();
+        dims.push(1);
         dims.extend_from_slice(sample_dims);
         Shape { batched: true, dims }
     }
 
     /// A shape that does not depend on the batch.
     pub fn fixed(dims: &[u64]) -> Shape {
-        Shape { batched: false, dims: dims.to_vec() }
+        Shape { batched: false, dims: dims.into() }
     }
 
     /// Number of dimensions, the batch's included.

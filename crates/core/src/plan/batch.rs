@@ -158,7 +158,7 @@ pub fn floor_line(trace: &Trace, batch: u64) -> FloorLine {
     for event in &trace.events {
         match *event {
             Event::Alloc { buffer, size, .. } => {
-                let grows = if batch < size.max_samples { size.per_sample } else { 0 };
+                let grows = size.per_sample;
                 sizes[buffer.0 as usize] = (size.at(batch), grows);
                 bytes = bytes.saturating_add(size.at(batch));
                 per_sample = per_sample.saturating_add(grows);
@@ -196,11 +196,11 @@ mod tests {
             free(1),
             mark(Phase::Forward),
             alloc(2, Size::per_sample(10)),
-            alloc(3, Size { fixed: 0, per_sample: 7, max_samples: 4 }),
+            alloc(3, Size { fixed: 0, per_sample: 7 }),
             free(2),
         ];
         let trace = Trace { events, causes: [].into(), buffer_count: 4 };
         assert_eq!(floor_line(&trace, 2), FloorLine { bytes: 134, per_sample: 17 });
-        assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 218, per_sample: 10 });
+        assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 253, per_sample: 17 });
     }
 }

@@ -3,7 +3,8 @@
 //! In: a framework's lowering adds nodes. Out: [`Graph`], which the executor orders. A node says which input it may
 //! overwrite, which scratch it takes and about how long it runs. Nothing here knows an allocator.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::bytes::Size;
 use crate::model::{DType, Shape};
@@ -81,11 +82,11 @@ pub struct Node {
     /// Which kernel.
     pub kernel: Kernel,
     /// What it reads.
-    pub inputs: Vec<ValueId>,
+    pub inputs: SmallVec<[ValueId; 4]>,
     /// What must have run before, without data.
     pub after: Vec<NodeId>,
     /// What it makes.
-    pub outputs: Vec<ValueId>,
+    pub outputs: SmallVec<[ValueId; 2]>,
     /// Inputs whose buffer the first output may take over if nobody else needs it.
     pub in_place: InPlace,
     /// Buffers that live while it runs.
@@ -132,9 +133,9 @@ pub struct Graph {
     /// The phase that new nodes belong to.
     pub phase: Phase,
     /// Pure nodes by kernel and inputs: the framework computes equal subexpressions once.
-    known: HashMap<(Kernel, Vec<ValueId>), NodeId>,
-    constants: HashMap<u64, ValueId>,
-    reads: HashMap<VariableId, ValueId>,
+    known: FxHashMap<(Kernel, SmallVec<[ValueId; 4]>), NodeId>,
+    constants: FxHashMap<u64, ValueId>,
+    reads: FxHashMap<VariableId, ValueId>,
 }
 
 /// A node about to be added; [`Graph::add`] takes it.
@@ -164,9 +165,9 @@ impl Default for Graph {
             variables: Vec::new(),
             layer: None,
             phase: Phase::Forward,
-            known: HashMap::new(),
-            constants: HashMap::new(),
-            reads: HashMap::new(),
+            known: FxHashMap::default(),
+            constants: FxHashMap::default(),
+            reads: FxHashMap::default(),
         }
     }
 }
@@ -225,9 +226,9 @@ impl Graph {
         let value = self.new_value(shape, dtype, storage, false);
         self.push(Node {
             kernel: Kernel { name, attr: 0 },
-            inputs: Vec::new(),
+            inputs: SmallVec::new(),
             after: Vec::new(),
-            outputs: vec![value],
+            outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
@@ -242,7 +243,7 @@ impl Graph {
 
     /// Adds a kernel call with one result; an equal call with no scratch and no ordering is not added again.
     pub fn add(&mut self, new: NewNode<'_>) -> ValueId {
-        let key = new.after.is_empty().then(|| (new.kernel, new.inputs.to_vec()));
+        let key = new.after.is_empty().then(|| (new.kernel, SmallVec::from_slice(new.inputs)));
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
             return self.nodes[known.0 as usize].outputs[0];
         }
@@ -252,9 +253,9 @@ impl Graph {
         let after = new.after.iter().map(|&value| self.value(value).producer).collect();
         let id = self.push(Node {
             kernel: new.kernel,
-            inputs: new.inputs.to_vec(),
+            inputs: SmallVec::from_slice(new.inputs),
             after,
-            outputs: vec![value],
+            outputs: smallvec::smallvec![value],
             in_place: new.in_place,
             scratch: new.scratch,
             scratch_from: None,
@@ -296,9 +297,9 @@ impl Graph {
         let value = self.new_value(shape, dtype, Storage::Alias(input), differentiable);
         self.push(Node {
             kernel: Kernel { name: "Reshape", attr: 0 },
-            inputs: vec![input],
+            inputs: smallvec::smallvec![input],
             after: Vec::new(),
-            outputs: vec![value],
+            outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
@@ -326,9 +327,9 @@ impl Graph {
         let after = after.iter().map(|&value| self.value(value).producer).collect();
         self.push(Node {
             kernel: Kernel { name, attr: 0 },
-            inputs: vec![input],
+            inputs: smallvec::smallvec![input],
             after,
-            outputs: Vec::new(),
+            outputs: SmallVec::new(),
             in_place: InPlace::No,
             scratch: Vec::new(),
             scratch_from: None,
@@ -338,6 +339,11 @@ impl Graph {
             layer: self.layer,
             phase: self.phase,
         })
+    }
+
+    /// Ends the building: what only new nodes need is given back.
+    pub fn finish(&mut self) {
+        (self.known, self.constants, self.reads) = Default::default();
     }
 
     /// A value by id.

@@ -28,7 +28,6 @@ impl Remedy for Int8Weights {
         let extra = Size {
             fixed: setup.extra.fixed.saturating_add(held.fixed),
             per_sample: setup.extra.per_sample.saturating_add(held.per_sample),
-            max_samples: u64::MAX,
         };
         let changed = Setup { int8_weights: true, extra, ..setup.clone() };
         let title = "Store the weights of dense layers and embeddings as 8-bit integers".to_owned();
@@ -47,7 +46,6 @@ fn held_while_running(model: &Model, op: &Op) -> Size {
     Size {
         fixed: input.fixed.saturating_add(output.fixed),
         per_sample: input.per_sample.saturating_add(output.per_sample),
-        max_samples: u64::MAX,
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::bytes::Size;
 use crate::step::graph::{Graph, Node, NodeId};
@@ -57,7 +58,7 @@ impl<'g> Prepared<'g> {
         }
         let successors = successors(graph, &first_successor);
         let costs = graph.nodes.iter().map(|node| cost(node, &sizes, batch)).collect();
-        let mut table = CauseTable { causes: Vec::new(), known: HashMap::new(), paths: HashMap::new(), layer_name };
+        let mut table = CauseTable { causes: Vec::new(), known: FxHashMap::default(), paths: FxHashMap::default(), layer_name };
         let feed_cause = table.id("_Arg", None);
         let node_cause = graph.nodes.iter().map(|node| table.id(node.kernel.name, node.layer)).collect();
         let variable_cause = graph.variables.iter().map(|variable| table.id("Variable", variable.layer)).collect();
@@ -108,8 +109,8 @@ fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
 
 struct CauseTable<'a> {
     causes: Vec<Cause>,
-    known: HashMap<(&'static str, Option<u32>), CauseId>,
-    paths: HashMap<u32, Arc<str>>,
+    known: FxHashMap<(&'static str, Option<u32>), CauseId>,
+    paths: FxHashMap<u32, Arc<str>>,
     layer_name: &'a dyn Fn(u32) -> String,
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::math::elements;
 use super::{Attribute, Lowering};
 use crate::bytes::Size;
-use crate::model::Shape;
+use crate::model::{Dims, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, NodeId, Storage, ValueId, VariableId};
 use crate::trace::Phase;
 
@@ -198,6 +198,13 @@ impl Lowering<'_> {
                     }
                 }
             }
+            "Elementwise" => {
+                let product = if kernel.attr & 1 == 1 { self.mul_ordered(g, y) } else { self.unary("Mul", g) };
+                for (&input, _) in inputs.iter().zip(&wants).filter(|&(_, &wants)| wants) {
+                    let gradient = self.sum_to_input(product, input);
+                    self.give(tape, input, gradient);
+                }
+            }
             "MatMul" => self.mat_mul_gradient(kernel, &inputs, &wants, g, tape),
             "BatchMatMulV2" => self.batch_mat_mul_gradient(&inputs, &wants, g, tape),
             "Einsum" => {
@@ -214,8 +221,8 @@ impl Lowering<'_> {
                 let columns = self.graph.shape(inputs[0]).last();
                 let mut rows = self.shape(g);
                 rows.dims.pop();
-                let flat = Shape { batched: rows.batched, dims: vec![rows.elements()] };
-                let matrix = Shape { batched: rows.batched, dims: vec![rows.elements(), columns] };
+                let flat = Shape::new(rows.batched, &[rows.elements()]);
+                let matrix = Shape::new(rows.batched, &[rows.elements(), columns]);
                 let values = self.graph.reshape(g, matrix);
                 let indices = self.graph.reshape(inputs[1], flat);
                 match tape.rows.get(&variable).copied() {
@@ -431,7 +438,7 @@ impl Lowering<'_> {
             let full = if own.rank() == batch.rank() && own.batched == batch.batched {
                 own.clone()
             } else {
-                let mut dims = batch.dims[..batch.rank() - 2].to_vec();
+                let mut dims: Dims = batch.dims[..batch.rank() - 2].into();
                 dims.extend_from_slice(&own.dims[own.rank() - 2..]);
                 Shape { batched: batch.batched, dims }
             };

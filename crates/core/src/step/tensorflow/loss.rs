@@ -73,7 +73,7 @@ impl Lowering<'_> {
             "sparsecategoricalcrossentropy" => {
                 let logits = self.logits(output, "Softmax");
                 let labels =
-                    Shape { batched: shape.batched, dims: shape.dims[..shape.rank().saturating_sub(1)].to_vec() };
+                    Shape::new(shape.batched, &shape.dims[..shape.rank().saturating_sub(1)]);
                 let fed = self.graph.feed(labels.clone(), DType::Int64);
                 let as_float = self.cast(fed, DType::Float32);
                 let labels = self.cast(as_float, DType::Int64);
@@ -112,8 +112,8 @@ impl Lowering<'_> {
         let wide = self.cast(target, DType::Float32);
         let shape = self.shape(wide);
         let classes = shape.last().max(1);
-        let rows = Shape { batched: shape.batched, dims: vec![shape.elements() / classes] };
-        let matrix = Shape { batched: shape.batched, dims: vec![shape.elements() / classes, classes] };
+        let rows = Shape::new(shape.batched, &[shape.elements() / classes]);
+        let matrix = Shape::new(shape.batched, &[shape.elements() / classes, classes]);
         let flat = self.graph.reshape(wide, matrix.clone());
         let detached = self.graph.stop_gradient(flat);
         // The gradient overwrites the logits if nobody else reads them (sparse_xent_op.cc, xent_op.cc).

@@ -25,7 +25,6 @@ pub(super) fn times(size: Size, factor: u64) -> Size {
     Size {
         fixed: size.fixed.saturating_mul(factor),
         per_sample: size.per_sample.saturating_mul(factor),
-        max_samples: size.max_samples,
     }
 }
 

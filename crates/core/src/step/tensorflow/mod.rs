@@ -12,7 +12,7 @@ mod math;
 mod optimizers;
 mod rewrite;
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::graph::{Graph, Kernel, ValueId, Variable, VariableId};
 use super::{Job, Mode};
@@ -35,7 +35,7 @@ struct Lowering<'m> {
     model: &'m Model,
     job: &'m Job,
     attributes: Vec<Attribute>,
-    full_constants: HashMap<(Shape, DType), ValueId>,
+    full_constants: FxHashMap<(Shape, DType), ValueId>,
     /// The value of each of the model's tensors, once it is made.
     values: Vec<Option<ValueId>>,
     variables: Vec<VariableId>,
@@ -51,7 +51,7 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
         model,
         job,
         attributes: Vec::new(),
-        full_constants: HashMap::new(),
+        full_constants: FxHashMap::default(),
         values: vec![None; model.tensors.len()],
         variables: Vec::new(),
         extra_losses: Vec::new(),
@@ -76,6 +76,7 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
     rewrite::push_constants_down(&mut lowering.graph);
     let outputs = lowering.outputs();
     rewrite::prune(&mut lowering.graph, job.mode, &outputs);
+    lowering.graph.finish();
     (lowering.graph, lowering.notes)
 }
 

@@ -36,11 +36,11 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
         let differentiable = graph.value(y).differentiable;
         let layer_and_phase = (graph.nodes[index].layer, graph.nodes[index].phase);
         let child = &mut graph.nodes[child_id.0 as usize];
-        child.inputs = vec![constant, y];
+        child.inputs = smallvec::smallvec![constant, y];
         (child.layer, child.phase) = layer_and_phase;
         let value = &mut graph.values[product.0 as usize];
         (value.shape, value.dtype, value.differentiable) = (shape, dtype, differentiable);
-        graph.nodes[index].inputs = vec![x, product];
+        graph.nodes[index].inputs = smallvec::smallvec![x, product];
     }
 }
 

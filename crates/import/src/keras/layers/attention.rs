@@ -152,7 +152,7 @@ fn heads_layer<'d>(cx: &mut Cx<'_, 'd>, heads: u64, groups: u64, key_size: u64, 
     let mut results = vec![(out.clone(), cx.policy.compute)];
     if core.return_scores {
         let dims = vec![shape.dims[0], core.heads, core.query_positions, core.key_positions];
-        results.push((Shape { batched: shape.batched, dims }, cx.policy.compute));
+        results.push((Shape::new(shape.batched, &dims), cx.policy.compute));
     }
     let results = cx.op_many(OpKind::Attention(core), &inputs, results, &[])?;
     let mut attended = results[0];

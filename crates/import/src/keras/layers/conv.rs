@@ -64,7 +64,7 @@ impl Geometry {
             dims.extend_from_slice(spatial);
             dims.push(channels);
         }
-        Shape { batched: self.input.batched, dims }
+        Shape::new(self.input.batched, &dims)
     }
 
     pub(super) fn spatial(&self) -> &[u64] {

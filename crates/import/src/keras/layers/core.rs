@@ -116,7 +116,7 @@ pub(in super::super) fn einsum_dense(
             (first..letters.len()).map(|at| if axes.contains(letters[at]) { dims[at] } else { 1 }).collect();
         weights.push(cx.weight("bias", &bias, WeightKind::Trainable(Some("bias_regularizer")))?);
     }
-    let out = Shape { batched: shape.batched, dims };
+    let out = Shape::new(shape.batched, &dims);
     cx.op(OpKind::EinsumDense { equation: equation.text() }, &[x], out, &weights)
 }
 

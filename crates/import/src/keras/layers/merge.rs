@@ -22,7 +22,7 @@ pub(in super::super) fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
             _ => return None,
         };
     }
-    Some(Shape { batched: long.batched || (offset == 0 && short.batched), dims })
+    Some(Shape::new(long.batched || (offset == 0 && short.batched), &dims))
 }
 
 fn elementwise<'d>(cx: &mut Cx<'_, 'd>, kind: Merge) -> Result<Value<'d>> {
@@ -133,6 +133,6 @@ pub(super) fn dot<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
         dims.push(1);
     }
     let normalize = cx.flag("normalize", false);
-    let shape = Shape { batched: left.batched || right.batched, dims };
+    let shape = Shape::new(left.batched || right.batched, &dims);
     Ok(Value::Tensor(cx.op(OpKind::Dot { axes, normalize }, &inputs, shape, &[])?))
 }

@@ -59,7 +59,7 @@ fn global<'d>(cx: &mut Cx<'_, 'd>, kind: PoolKind) -> Result<Value<'d>> {
             dims.push(channels);
         }
     }
-    let out = Shape { batched: shape.batched, dims };
+    let out = Shape::new(shape.batched, &dims);
     let dtype = cx.result_type(x);
     Ok(Value::Tensor(cx.op_to(OpKind::GlobalPool { kind, channels_first }, &[x], out, dtype, &[])?))
 }

@@ -171,7 +171,7 @@ pub(super) fn text_vectorization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Resul
         },
         _ => (vocabulary(cx)?, DType::Float32),
     };
-    let out = Shape { batched: shape.batched, dims: vec![shape.dims[0], columns] };
+    let out = Shape::new(shape.batched, &[shape.dims[0], columns]);
     Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 2 }, &[x], out, dtype, &[])?))
 }
 
@@ -203,7 +203,7 @@ pub(super) fn stft<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
         (false, true) => vec![batch, bands.saturating_mul(channels), frames],
     };
     // Two convolutions, their squares, the sum, the logarithm.
-    let out = Shape { batched: shape.batched, dims };
+    let out = Shape::new(shape.batched, &dims);
     Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies: 3 }, &[x], out, &[])?))
 }
 
@@ -214,7 +214,7 @@ pub(super) fn mel<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let bins = cx.optional_positive("num_mel_bins")?.unwrap_or(128);
     let points = cx.optional_positive("fft_length")?.unwrap_or(2048);
     let frames = (shape.dims[1].saturating_add(stride).saturating_add(1)) / stride;
-    let out = Shape { batched: shape.batched, dims: vec![shape.dims[0], bins, frames] };
+    let out = Shape::new(shape.batched, &[shape.dims[0], bins, frames]);
     // The spectrum, before it is gathered into bins: complex, then its magnitude.
     let copies = product(&[points / 2 + 1, 3]).div_ceil(bins);
     let live_copies = u32::try_from(copies).unwrap_or(u32::MAX).clamp(2, 1000);

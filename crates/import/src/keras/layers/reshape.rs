@@ -20,7 +20,7 @@ pub(super) fn flatten<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
         x = cx.op_to(OpKind::Permute { axes }, &[x], shape.clone(), dtype, &[])?;
     }
     let size = brimful_core::model::product(shape.dims.get(1..).unwrap_or_default());
-    let out = Shape { batched: shape.batched, dims: vec![shape.dims[0], size] };
+    let out = Shape::new(shape.batched, &[shape.dims[0], size]);
     Ok(Value::Tensor(cx.op_to(OpKind::Reshape, &[x], out, dtype, &[])?))
 }
 
@@ -43,8 +43,8 @@ pub(super) fn reshape<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
     let Some(dims) = resolve_target(&target, size) else {
         return cx.fail(format!("{} cannot be reshaped to {target:?}: the sizes differ", cx.show(&shape)));
     };
-    let dims = [shape.dims[0]].into_iter().chain(dims).collect();
-    let out = Shape { batched: shape.batched, dims };
+    let dims: Vec<u64> = [shape.dims[0]].into_iter().chain(dims).collect();
+    let out = Shape::new(shape.batched, &dims);
     let dtype = cx.result_type(x);
     Ok(Value::Tensor(cx.op_to(OpKind::Reshape, &[x], out, dtype, &[])?))
 }

@@ -104,7 +104,7 @@ pub(super) fn run(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwa
     }
     let mut dims = vec![shape.dims[0]];
     dims.extend_from_slice(&shape.dims[2..]);
-    let step = Shape { batched: shape.batched, dims };
+    let step = Shape::new(shape.batched, &dims);
     let mut cells = Vec::new();
     if class == "RNN" {
         let def = cx.inner("cell")?;
@@ -201,7 +201,7 @@ fn run_conv(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwards: O
     let shape = cx.shape_of_rank(x, rank + 3)?;
     let mut dims = vec![shape.dims[0]];
     dims.extend_from_slice(&shape.dims[2..]);
-    let geometry = conv::geometry(cx, Shape { batched: shape.batched, dims })?;
+    let geometry = conv::geometry(cx, Shape::new(shape.batched, &dims))?;
     let filters = cx.positive("filters")?;
     let out = geometry.output(cx, filters)?;
     let gates = filters.saturating_mul(4);

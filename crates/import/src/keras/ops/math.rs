@@ -88,7 +88,7 @@ fn reduced(cx: &Cx<'_, '_>, shape: &Shape, axis: Option<&Json>, keep: bool) -> R
         }
         Some(one) => vec![cx.axis(one.as_int().unwrap_or(i64::MAX), shape.rank())?],
     };
-    let mut out = Shape { batched: shape.batched && !axes.contains(&0), dims: Vec::new() };
+    let mut out = Shape::new(shape.batched && !axes.contains(&0), &[]);
     for (at, &dim) in shape.dims.iter().enumerate() {
         if !axes.contains(&at) {
             out.dims.push(dim);
@@ -154,7 +154,7 @@ pub(super) fn cumulative<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
     if !cx.has("axis") {
         // Over all values: flattened first.
         let shape = cx.shape(x);
-        let flat = Shape { batched: shape.batched, dims: vec![shape.elements()] };
+        let flat = Shape::new(shape.batched, &[shape.elements()]);
         x = cx.op(OpKind::Reshape, &[x], flat, &[])?;
     }
     let saved = u32::from(cx.def.class == "Cumprod");
@@ -201,7 +201,7 @@ pub(super) fn matmul<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     }
     let split = |shape: &Shape| {
         let (lead, tail) = shape.dims.split_at(shape.rank() - 2);
-        (Shape { batched: shape.batched && !lead.is_empty(), dims: lead.to_vec() }, tail[0], tail[1])
+        (Shape::new(shape.batched && !lead.is_empty(), lead), tail[0], tail[1])
     };
     let ((lead_a, rows, inner), (lead_b, other, columns)) = (split(a), split(b));
     if inner != other {
@@ -228,7 +228,7 @@ pub(super) fn einsum<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
         shape.batched && equation.result.contains(operand.chars().next().unwrap_or(' '))
     };
     let batched = equation.operands.iter().zip(&shapes).any(batch);
-    Ok(Value::Tensor(cx.op(OpKind::Einsum { equation: equation.text() }, &inputs, Shape { batched, dims }, &[])?))
+    Ok(Value::Tensor(cx.op(OpKind::Einsum { equation: equation.text() }, &inputs, Shape::new(batched, &dims), &[])?))
 }
 
 pub(super) fn attention<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
@@ -264,5 +264,5 @@ pub(super) fn attention<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Val
 
 /// The size of an array that Keras wrote out, for indices.
 pub(super) fn constant_dims(json: &Json) -> Vec<u64> {
-    constant_shape(json).dims
+    constant_shape(json).dims.into_vec()
 }

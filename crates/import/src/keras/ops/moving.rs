@@ -37,22 +37,22 @@ pub(super) fn reshape<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value
     if first < 0 && free == 0 && known > 0 && elements.is_multiple_of(known) {
         let mut dims = vec![elements / known];
         dims.extend(rest.iter().map(|&dim| dim as u64));
-        return moved(cx, OpKind::Reshape, Shape { batched: true, dims });
+        return moved(cx, OpKind::Reshape, Shape::new(true, &dims));
     }
     let batch = shape.dims[0];
     if first < 0
         && free == 1
         && let Some(dims) = resolve_target(rest, elements / batch.max(1))
     {
-        let dims = [batch].into_iter().chain(dims).collect();
-        return moved(cx, OpKind::Reshape, Shape { batched: true, dims });
+        let dims: Vec<u64> = [batch].into_iter().chain(dims).collect();
+        return moved(cx, OpKind::Reshape, Shape::new(true, &dims));
     }
     guess(cx, hints)
 }
 
 pub(super) fn ravel<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let shape = cx.shape(cx.input()?);
-    let out = Shape { batched: shape.batched, dims: vec![shape.elements()] };
+    let out = Shape::new(shape.batched, &[shape.elements()]);
     moved(cx, OpKind::Reshape, out)
 }
 
@@ -116,8 +116,9 @@ pub(super) fn squeeze<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
         let batch = at == 0 && shape.batched;
         if axes.is_empty() { dim == 1 && !batch } else { axes.contains(&at) }
     };
-    let dims = shape.dims.iter().enumerate().filter(|&(at, &dim)| !drop(at, dim)).map(|(_, &dim)| dim).collect();
-    moved(cx, OpKind::Reshape, Shape { batched: shape.batched, dims })
+    let kept = shape.dims.iter().enumerate().filter(|&(at, &dim)| !drop(at, dim));
+    let dims: Vec<u64> = kept.map(|(_, &dim)| dim).collect();
+    moved(cx, OpKind::Reshape, Shape::new(shape.batched, &dims))
 }
 
 pub(super) fn concatenate<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
@@ -212,7 +213,7 @@ fn sliced(shape: &Shape, keys: &[&Json]) -> Option<Shape> {
     let class = |key: &Json| key.get("class_name").and_then(Json::as_str).map(str::to_owned);
     let is_ellipsis = |key: &Json| class(key).as_deref() == Some("__ellipsis__");
     let taken = keys.iter().filter(|key| !key.is_null() && !is_ellipsis(key)).count();
-    let mut out = Shape { batched: shape.batched, dims: Vec::new() };
+    let mut out = Shape::new(shape.batched, &[]);
     let mut at = 0;
     for key in keys {
         if key.is_null() {
@@ -284,14 +285,14 @@ pub(super) fn take<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d
     let Some(axis) = cx.get("axis").and_then(Json::as_int) else { return guess(cx, hints) };
     let axis = cx.axis(axis, shape.rank())?;
     let (middle, batched) = match cx.args.get(1, "indices") {
-        Some(Value::Tensor(indices)) => (cx.shape(*indices).dims, cx.shape(*indices).batched && axis == 0),
+        Some(Value::Tensor(indices)) => (cx.shape(*indices).dims.into_vec(), cx.shape(*indices).batched && axis == 0),
         Some(Value::Const(json)) => (constant_dims(json), false),
         _ => return guess(cx, hints),
     };
     let mut dims = shape.dims[..axis].to_vec();
     dims.extend(middle);
     dims.extend_from_slice(&shape.dims[axis + 1..]);
-    let out = Shape { batched: batched || (shape.batched && axis > 0), dims };
+    let out = Shape::new(batched || (shape.batched && axis > 0), &dims);
     let inputs = cx.args.tensors();
     let dtype = cx.dtype(x);
     Ok(Value::Tensor(cx.op_to(OpKind::Slice, &inputs, out, dtype, &[])?))
@@ -345,7 +346,7 @@ pub(super) fn broadcast_to<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<
         }
     }
     let batched = shape.batched || items.first().is_some_and(Json::is_null);
-    moved(cx, OpKind::Repeat, Shape { batched, dims })
+    moved(cx, OpKind::Repeat, Shape::new(batched, &dims))
 }
 
 pub(super) fn pad<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {

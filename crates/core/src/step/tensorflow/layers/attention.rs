@@ -15,7 +15,7 @@ impl Lowering<'_> {
         let output = self.model.tensor(op.outputs[0]).shape.clone();
         let batched = self.graph.shape(query).batched;
         let scores_shape =
-            Shape { batched, dims: vec![1, attention.heads, attention.query_positions, attention.key_positions] };
+            Shape::new(batched, &[1, attention.heads, attention.query_positions, attention.key_positions]);
         let repeats = attention.heads / attention.key_value_heads.max(1);
         let (key, value) = if repeats > 1 {
             (self.repeat_heads(key, repeats), self.repeat_heads(value, repeats))
@@ -70,7 +70,7 @@ impl Lowering<'_> {
     ) -> (ValueId, ValueId) {
         let batched = scores_shape.batched;
         let (heads, queries, keys) = (attention.heads, attention.query_positions, attention.key_positions);
-        let by_head = |rows: u64, columns: u64| Shape { batched, dims: vec![1, heads, rows, columns] };
+        let by_head = |rows: u64, columns: u64| Shape::new(batched, &[1, heads, rows, columns]);
         let keys_first = self.copy("Transpose", &[key], by_head(keys, attention.key_size), 2);
         let scaled = self.scale(query, 0.125);
         let queries_last = self.copy("Transpose", &[scaled], by_head(attention.key_size, queries), 4);
@@ -117,8 +117,8 @@ impl Lowering<'_> {
     ) -> ValueId {
         let batched = self.graph.shape(query).batched;
         let (size, queries, keys) = (attention.key_size, attention.query_positions, attention.key_positions);
-        let columns = self.graph.reshape(query, Shape { batched, dims: vec![1, queries, 1, size] });
-        let rows = self.graph.reshape(key, Shape { batched, dims: vec![1, 1, keys, size] });
+        let columns = self.graph.reshape(query, Shape::new(batched, &[1, queries, 1, size]));
+        let rows = self.graph.reshape(key, Shape::new(batched, &[1, 1, keys, size]));
         let sum = self.add(columns, rows);
         let mut squashed = self.unary("Tanh", sum);
         if let Some(&scale) = op.weights.first() {

@@ -13,12 +13,12 @@ impl Lowering<'_> {
         let output = self.model.tensor(op.outputs[0]).shape.clone();
         let input = self.shape(x);
         let (inner, units) = (input.last(), output.last());
-        let rows = Shape { batched: input.batched, dims: vec![input.elements() / inner.max(1), inner] };
+        let rows = Shape::new(input.batched, &[input.elements() / inner.max(1), inner]);
         let flat = self.graph.reshape(x, rows.clone());
         let product = self.mat_mul(
             flat,
             kernel,
-            Shape { batched: rows.batched, dims: vec![rows.dims[0], units] },
+            Shape::new(rows.batched, &[rows.dims[0], units]),
             Size::fixed(inner),
             0,
         );
@@ -44,8 +44,8 @@ impl Lowering<'_> {
         let input = self.shape(x);
         let positions = input.elements() / shared;
         let matrix = self.graph.reshape(kernel, Shape::fixed(&[shared, columns]));
-        let rows = self.graph.reshape(x, Shape { batched: input.batched, dims: vec![1, positions, shared] });
-        let shape = Shape { batched: input.batched, dims: vec![1, positions, columns] };
+        let rows = self.graph.reshape(x, Shape::new(input.batched, &[1, positions, shared]));
+        let shape = Shape::new(input.batched, &[1, positions, columns]);
         let product = self.batch_mat_mul(rows, matrix, shape, shared, 0);
         let product = self.graph.reshape(product, output);
         match op.weights.get(1) {

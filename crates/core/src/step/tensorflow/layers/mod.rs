@@ -49,9 +49,7 @@ impl Lowering<'_> {
             OpKind::Rnn(rnn) => return self.recurrent(op, rnn, &inputs),
             OpKind::Attention(attention) => return self.attention(op, attention, &inputs),
             OpKind::Preprocess { live_copies } => return self.opaque(op, &inputs, 0, *live_copies),
-            OpKind::Elementwise { steps, saved } => {
-                return self.opaque(op, &inputs, *saved, steps.saturating_sub(*saved));
-            }
+            OpKind::Elementwise { steps, saved } => self.elementwise(op, &inputs, *steps, *saved),
             OpKind::Reduce { kind } => self.reduction(op, *kind, x),
             OpKind::Cast => {
                 let dtype = self.model.tensor(op.outputs[0]).dtype;
@@ -107,6 +105,28 @@ impl Lowering<'_> {
             self.extra_losses.push(total);
         }
         x
+    }
+
+    /// Elementwise kernels one after the other, each overwriting its input where it may; backward reads the results of the
+    /// first `saved` ones. A weight is a factor.
+    fn elementwise(&mut self, op: &Op, inputs: &[ValueId], steps: u32, saved: u32) -> ValueId {
+        let (shape, dtype) = (self.model.tensor(op.outputs[0]).shape.clone(), self.model.tensor(op.outputs[0]).dtype);
+        let mut operands = inputs.to_vec();
+        for &weight in &op.weights {
+            let weight = self.weight(weight, op.compute);
+            operands[0] = self.mul_ordered(operands[0], weight);
+        }
+        for step in 0..steps.clamp(1, 64).max(saved.min(64)) {
+            // The output tells equal kernels of other layers apart.
+            let attr = (op.outputs[0].0 * 64 + step) * 2 + u32::from(step < saved);
+            let kernel = Kernel { name: "Elementwise", attr };
+            let output = (shape.clone(), dtype);
+            let (in_place, scratch, work) = (InPlace::Any, vec![], crate::bytes::Size::ZERO);
+            let made =
+                self.graph.add(NewNode { kernel, inputs: &operands, output, in_place, scratch, work, after: &[] });
+            operands = vec![made];
+        }
+        operands[0]
     }
 
     /// A layer whose kernels are not known: `saved` results kept for backward, `live` more while it runs.

@@ -134,8 +134,8 @@ impl Lowering<'_> {
         let (groups, channels) = (groups.max(1), input.last().max(1));
         let (size, batched) = ((channels / groups).max(1), input.batched);
         let positions = input.elements() / channels;
-        let grouped = self.graph.reshape(x, Shape { batched, dims: vec![1, positions, groups, size] });
-        let statistics = Shape { batched, dims: vec![1, 1, groups, 1] };
+        let grouped = self.graph.reshape(x, Shape::new(batched, &[1, positions, groups, size]));
+        let statistics = Shape::new(batched, &[1, 1, groups, 1]);
         let mean = self.shuffled_mean(grouped, &statistics);
         let fixed_mean = self.graph.stop_gradient(mean);
         let squares = self.binary("SquaredDifference", grouped, fixed_mean);

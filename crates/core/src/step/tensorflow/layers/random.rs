@@ -3,7 +3,7 @@
 
 use super::super::Lowering;
 use crate::bytes::Size;
-use crate::model::{DType, Shape};
+use crate::model::{DType, Dims, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 impl Lowering<'_> {
@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let shape = self.shape(x);
         let mask_shape = match mask_elements {
             Some(count) => {
-                let mut dims = vec![1; shape.rank()];
+                let mut dims: Dims = smallvec::smallvec![1; shape.rank()];
                 if let Some(last) = dims.last_mut() {
                     *last = count;
                 }

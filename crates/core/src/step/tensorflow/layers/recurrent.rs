@@ -51,7 +51,7 @@ impl Lowering<'_> {
         };
         let gates = gates(&rnn.cell);
         let step = |units: u64| {
-            let shape = Shape { batched, dims: vec![1, units] };
+            let shape = Shape::new(batched, &[1, units]);
             shape.size(dtype)
         };
         let product = step(rnn.units.saturating_mul(gates));
@@ -75,14 +75,14 @@ impl Lowering<'_> {
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
             inputs: &operands,
-            output: (Shape { batched, dims: vec![1, steps - (pieces - 1) * (steps / pieces), units] }, dtype),
+            output: (Shape::new(batched, &[1, steps - (pieces - 1) * (steps / pieces), units]), dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
             work,
             after: &[],
         });
         for _ in 1..pieces {
-            self.graph.add_output(saved, Shape { batched, dims: vec![1, steps / pieces, units] }, dtype);
+            self.graph.add_output(saved, Shape::new(batched, &[1, steps / pieces, units]), dtype);
         }
         for (index, &output) in op.outputs.iter().enumerate() {
             let shape = self.model.tensor(output).shape.clone();
@@ -122,7 +122,6 @@ impl Lowering<'_> {
             work: Size {
                 fixed: attribute.work.fixed.saturating_mul(2),
                 per_sample: attribute.work.per_sample.saturating_mul(2),
-                max_samples: u64::MAX,
             },
             after: &[],
         });
