@@ -6,16 +6,19 @@
 use crate::allocator::bfc::{Bfc, BfcOptions, Growth};
 use crate::allocator::{Holder, Placement, place};
 use crate::model::{Model, Note};
+use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared};
-use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Phase, Trace};
 
-/// Steps that are simulated: the first differs from the others (slots are new), and a peak may come late.
-const STEPS: u32 = 3;
-
-/// How many orders are run where the range is asked for.
-const ORDERS: u64 = 5;
+/// How thoroughly a job is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Orders {
+    /// One step in one order, in the steady state: for comparing jobs with each other.
+    One,
+    /// Several orders, from the first step on: for a verdict with its range.
+    Several,
+}
 
 /// What the job's kernels are lowered to, run in several orders.
 #[derive(Clone, Debug)]
@@ -24,8 +27,8 @@ pub struct Runs {
     pub traces: Vec<Trace>,
     /// What was bounded rather than modelled.
     pub notes: Vec<Note>,
-    /// The kernels that were ordered, for those who ask how long a step takes.
-    pub graph: Graph,
+    /// What the kernels cost, for those who ask how long a step takes.
+    pub cost: StepCost,
     processor: Processor,
 }
 
@@ -51,20 +54,26 @@ pub struct Prediction {
 }
 
 impl Runs {
-    /// Lowers and orders a job, in one order (for searches) or in several (for a range).
-    pub fn new(model: &Model, job: &Job, several_orders: bool) -> Runs {
+    /// Lowers a job and runs it.
+    pub fn new(model: &Model, job: &Job, orders: Orders) -> Runs {
         let (graph, notes) = tensorflow::lower(model, job);
         let layer_name = |layer: u32| model.layers[layer as usize].path.clone();
-        let micro_batch = job.micro_batch();
-        let threads = match job.processor {
-            Processor::Cpu { threads } => threads.max(1) as usize,
-            // Several host threads queue kernels on one stream.
-            Processor::Gpu => 2,
+        let (threads, batch) = match job.processor {
+            Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
+            // Several host threads queue kernels on one stream; how long that takes does not depend on the batch.
+            Processor::Gpu => (2, None),
         };
-        let orders = if several_orders { ORDERS } else { 1 };
-        let prepared = Prepared::new(&graph, micro_batch, &layer_name);
-        let traces = (0..orders).map(|seed| prepared.run(Execution { threads, steps: STEPS, seed })).collect();
-        Runs { traces, notes, graph, processor: job.processor }
+        let (seeds, steps) = match (orders, job.processor) {
+            (Orders::One, _) => (1, 1),
+            // What was measured is the largest of the first three steps; the executor's threads make each another one.
+            (Orders::Several, Processor::Cpu { .. }) => (5, 3),
+            // Without running times there is less to vary: the first step and one in the steady state.
+            (Orders::Several, Processor::Gpu) => (3, 2),
+        };
+        let prepared = Prepared::new(&graph, batch, &layer_name);
+        let from_start = orders == Orders::Several;
+        let traces = (0..seeds).map(|seed| prepared.run(Execution { threads, steps, from_start, seed })).collect();
+        Runs { traces, notes, cost: StepCost::of(&graph), processor: job.processor }
     }
 
     /// Places the runs at a batch size, in a pool without limit.

@@ -5,7 +5,7 @@ use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::model::*;
 use brimful_core::plan::{ModelChange, ModelSource, PlanError, Request, plan};
-use brimful_core::predict::Runs;
+use brimful_core::predict::{Orders, Runs};
 use brimful_core::report::{RemedyReport, Report, Verdict};
 use brimful_core::step::{Job, Mode, Processor};
 use proptest::prelude::*;
@@ -200,7 +200,7 @@ fn context_bytes(device: &str) -> u64 {
 /// Limits around what the job needs: from a quarter to four times, or none.
 fn limit(chain: &Chain, job: &Job, quarters: u64) -> Option<u64> {
     let model = chain.model(&ModelChange::default()).unwrap();
-    let need = Runs::new(&model, job, false).predict(job.batch).high_bytes;
+    let need = Runs::new(&model, job, Orders::One).predict(job.batch).high_bytes;
     (quarters > 0).then_some(need / 4 * quarters)
 }
 
@@ -267,7 +267,7 @@ proptest! {
         let model = chain.model(&ModelChange::default()).unwrap();
         for remedy in &report.remedies {
             if let Some(changed) = job_of(remedy, &job) {
-                let high = Runs::new(&model, &changed, false).predict(changed.micro_batch()).high_bytes;
+                let high = Runs::new(&model, &changed, Orders::One).predict(changed.micro_batch()).high_bytes;
                 prop_assert_eq!(remedy.peak_bytes, high + context_bytes(device), "{:?}", remedy);
             }
         }
@@ -285,7 +285,7 @@ proptest! {
         if let Some(batch) = report.max_batch {
             // No batch whose bare requests exceed the limit can be the answer.
             let model = chain.model(&ModelChange::default()).unwrap();
-            let runs = Runs::new(&model, &Job { batch, ..job.clone() }, false);
+            let runs = Runs::new(&model, &Job { batch, ..job.clone() }, Orders::One);
             prop_assert!(runs.predict(batch).floor_bytes <= limit.unwrap());
         }
     }
@@ -293,7 +293,7 @@ proptest! {
     #[test]
     fn at_the_floor_a_larger_batch_never_needs_less((chain, (job, _)) in (chains(), jobs()), more in 1..50u64) {
         let model = chain.model(&ModelChange::default()).unwrap();
-        let runs = Runs::new(&model, &job, true);
+        let runs = Runs::new(&model, &job, Orders::Several);
         for trace in &runs.traces {
             let floor = |batch| {
                 let mut allocator = brimful_core::allocator::floor::Floor::new();

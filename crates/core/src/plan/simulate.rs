@@ -11,17 +11,9 @@ use super::setup::{ModelChange, Pool, Setup};
 use super::time;
 use crate::bytes::MIB;
 use crate::model::Model;
+pub use crate::predict::Orders;
 use crate::predict::{Prediction, Runs};
 use crate::step::{Job, Processor};
-
-/// In how many orders the kernels are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orders {
-    /// One: for comparing.
-    One,
-    /// Several: for a verdict.
-    Several,
-}
 
 /// The driver's pool takes memory in pieces of this size. Measured on an NVIDIA H200 with driver 580
 /// (`CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT` while 22 sizes were allocated).
@@ -48,7 +40,7 @@ impl Outcome {
     fn new(setup: &Setup, model: Arc<Model>, runs: Arc<Runs>) -> Outcome {
         let at_once = setup.at_once();
         let prediction = predict(setup, &runs, at_once);
-        let sample_ns = time::sample_ns(setup, &model, &runs.graph);
+        let sample_ns = time::sample_ns(setup, &model, &runs.cost);
         let mut outcome = Outcome { setup: setup.clone(), model, runs, prediction, fits: true, sample_ns };
         outcome.fits = setup.limit_bytes.is_none_or(|limit| outcome.high_bytes() <= limit && outcome.fits_at(at_once));
         outcome
@@ -143,9 +135,12 @@ impl<'a> Simulator<'a> {
                 model = Arc::new(int8_weights::quantized(&model));
             }
             let job = setup.device_job();
-            // Setups that differ in the pool or the limit alone share their kernels.
-            let key = (setup.change.clone(), setup.int8_weights, job.clone(), orders);
-            let runs = kept(&self.runs, &key, || Ok(Runs::new(&model, &job, orders == Orders::Several)))?;
+            // Setups that differ in the pool or the limit alone share their kernels; on a GPU, also those that differ in the
+            // batch, on which neither kernels nor their order depend there.
+            let batch = if job.processor == Processor::Gpu { 1 } else { job.micro_batch() };
+            let shared = Job { batch, micro_batches: 1, ..job.clone() };
+            let key = (setup.change.clone(), setup.int8_weights, shared, orders);
+            let runs = kept(&self.runs, &key, || Ok(Runs::new(&model, &job, orders)))?;
             Ok(Outcome::new(setup, model, runs))
         })
     }

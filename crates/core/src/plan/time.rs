@@ -5,10 +5,9 @@
 //! and what kernels of lower precision gain in arithmetic (their smaller traffic is): a ratio errs on the slow side.
 
 use super::setup::Setup;
-use crate::model::{DType, Model};
-use crate::step::graph::{Graph, Node};
+use crate::model::Model;
+use crate::step::cost::{KernelCost, StepCost};
 use crate::step::{Mode, Processor};
-use crate::trace::Phase;
 
 /// Nanoseconds to start a kernel: the executor's figure, for GPUs the order of magnitude of a queued launch.
 const START_NS: f64 = 5_000.0;
@@ -24,13 +23,10 @@ const GPU_RATES: (f64, f64) = (8_100.0, 320.0);
 const LINK_RATE: f64 = 15.75;
 
 /// Nanoseconds of one whole step: all micro-batches, one update.
-pub(super) fn step_ns(setup: &Setup, model: &Model, graph: &Graph) -> f64 {
+pub(super) fn step_ns(setup: &Setup, model: &Model, cost: &StepCost) -> f64 {
     let at_once = setup.at_once();
-    let (mut network, mut update) = (0.0, 0.0);
-    for node in &graph.nodes {
-        let ns = kernel_ns(graph, node, at_once, setup.job.processor);
-        if node.phase == Phase::Optimizer { update += ns } else { network += ns }
-    }
+    let network = kernels_ns(&cost.network, at_once, setup.job.processor);
+    let update = kernels_ns(&cost.update, at_once, setup.job.processor);
     if setup.job.mode == Mode::Inference {
         return network;
     }
@@ -52,8 +48,8 @@ pub(super) fn step_ns(setup: &Setup, model: &Model, graph: &Graph) -> f64 {
 }
 
 /// Nanoseconds for one sample.
-pub(super) fn sample_ns(setup: &Setup, model: &Model, graph: &Graph) -> f64 {
-    step_ns(setup, model, graph) / setup.job.batch.max(1) as f64
+pub(super) fn sample_ns(setup: &Setup, model: &Model, cost: &StepCost) -> f64 {
+    step_ns(setup, model, cost) / setup.job.batch.max(1) as f64
 }
 
 fn rates(processor: Processor) -> (f64, f64) {
@@ -63,22 +59,12 @@ fn rates(processor: Processor) -> (f64, f64) {
     }
 }
 
-fn kernel_ns(graph: &Graph, node: &Node, batch: u64, processor: Processor) -> f64 {
-    // The same kernels that the executor takes to be free.
-    if matches!(node.kernel.name, "Const" | "Identity" | "Reshape" | "ReadVariableOp" | "_Arg" | "Squeeze") {
-        return 0.0;
-    }
+fn kernels_ns(cost: &KernelCost, batch: u64, processor: Processor) -> f64 {
     let (operations, bytes) = rates(processor);
-    let touched: f64 = node
-        .inputs
-        .iter()
-        .chain(&node.outputs)
-        .map(|&id| {
-            let size = graph.size(id).at(batch) as f64;
-            // A CPU without such instructions widens half-precision numbers to float32 and narrows the results.
-            let half = matches!(graph.value(id).dtype, DType::Float16 | DType::BFloat16);
-            if half && matches!(processor, Processor::Cpu { .. }) { 2.0 * size } else { size }
-        })
-        .sum();
-    START_NS + node.work.at(batch) as f64 / operations + touched / bytes
+    let mut touched = cost.bytes.at(batch);
+    if matches!(processor, Processor::Cpu { .. }) {
+        // A CPU without such instructions widens half-precision numbers to float32 and narrows the results.
+        touched += cost.half_bytes.at(batch);
+    }
+    cost.kernels as f64 * START_NS + cost.operations.at(batch) / operations + touched / bytes
 }

@@ -3,6 +3,7 @@
 //! In: a [`Model`](crate::model::Model) and a [`Job`]. Out: a [`Trace`](crate::trace::Trace). A framework is one module
 //! that lowers the model to a [`graph::Graph`]; the executor turns that into a trace. Nothing here knows an allocator.
 
+pub mod cost;
 pub mod executor;
 pub mod graph;
 pub mod tensorflow;

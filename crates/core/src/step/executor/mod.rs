@@ -1,6 +1,6 @@
 //! The order in which a dataflow executor runs the kernels of a step, and so the trace its allocator sees.
 //!
-//! In: a [`Graph`]. Out: a [`Trace`]: set-up, then the same step as often as asked. The rules are those of TensorFlow's
+//! In: a [`Graph`](super::graph::Graph). Out: a [`Trace`]: set-up, then the same step as often as asked. The rules are those of TensorFlow's
 //! executor (tensorflow/core/common_runtime/executor.cc, `ScheduleReady`): a kernel runs as soon as its inputs are there;
 //! of the kernels that one result makes ready, the last runs on the same thread and the others go to the front of the
 //! thread's queue, from whose back an idle thread steals. A buffer is freed when its last reader has run, and a kernel
@@ -14,8 +14,8 @@ mod run;
 mod workers;
 
 pub use prepared::Prepared;
+pub(crate) use prepared::is_inexpensive;
 
-use super::graph::Graph;
 use crate::trace::Trace;
 
 /// How to run the graph.
@@ -25,6 +25,8 @@ pub struct Execution {
     pub threads: usize,
     /// How many steps follow each other.
     pub steps: u32,
+    /// Whether the first of them is the job's first, when slots of one shape still share one buffer of zeros.
+    pub from_start: bool,
     /// Which of the possible orders.
     pub seed: u64,
 }
@@ -41,7 +43,3 @@ impl Prepared<'_> {
     }
 }
 
-/// Prepares and runs a graph once; `batch` decides the running times.
-pub fn execute(graph: &Graph, execution: Execution, batch: u64, layer_name: &dyn Fn(u32) -> String) -> Trace {
-    Prepared::new(graph, batch, layer_name).run(execution)
-}

@@ -32,8 +32,9 @@ pub struct Prepared<'g> {
 }
 
 impl<'g> Prepared<'g> {
-    /// Reads the graph once. `layer_name` gives a layer's path.
-    pub fn new(graph: &'g Graph, batch: u64, layer_name: &dyn Fn(u32) -> String) -> Prepared<'g> {
+    /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
+    /// long as it takes to queue it on a GPU. `layer_name` gives a layer's path.
+    pub fn new(graph: &'g Graph, batch: Option<u64>, layer_name: &dyn Fn(u32) -> String) -> Prepared<'g> {
         let sizes: Vec<Size> = graph.values.iter().map(|value| value.shape.size(value.dtype)).collect();
         let mut consumer_count = vec![0u32; graph.values.len()];
         let mut dependency_count = vec![0u32; graph.nodes.len()];
@@ -139,23 +140,27 @@ fn read_role(made: Phase, read: Phase) -> Role {
     }
 }
 
+/// Nanoseconds to start a kernel, or to queue it on a GPU.
+const START_NS: u64 = 5_000;
+
 /// Kernels that cost next to nothing run at once on the thread that made them ready (their `IsExpensive()` is false).
-fn is_inexpensive(name: &str) -> bool {
+pub(crate) fn is_inexpensive(name: &str) -> bool {
     matches!(name, "Const" | "Identity" | "Reshape" | "ReadVariableOp" | "_Arg" | "Squeeze")
 }
 
 /// Nanoseconds that a kernel runs, roughly: 150 operations a nanosecond, 40 bytes a nanosecond, 5 µs to start. The rates
 /// were read off the time stamps of TensorFlow's own log on a two-core machine; only the order in which parallel kernels end
 /// depends on them.
-fn cost(node: &Node, sizes: &[Size], batch: u64) -> u64 {
+fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
     if is_inexpensive(node.kernel.name) {
         return 0;
     }
+    let Some(batch) = batch else { return START_NS };
     let touched: u64 = node
         .inputs
         .iter()
         .chain(&node.outputs)
         .map(|&value| sizes[value.0 as usize].at(batch))
         .fold(0, u64::saturating_add);
-    5_000u64.saturating_add(node.work.at(batch) / 150).saturating_add(touched / 40).min(1 << 50)
+    START_NS.saturating_add(node.work.at(batch) / 150).saturating_add(touched / 40).min(1 << 50)
 }

@@ -86,7 +86,8 @@ impl<'a> Run<'a> {
         let graph = self.prepared.graph;
         let mut zeros: HashMap<(&Shape, DType), BufferId> = HashMap::new();
         for (index, variable) in graph.variables.iter().enumerate() {
-            let shared = (variable.role == Role::OptimizerState).then_some((&variable.shape, variable.dtype));
+            let slot = self.execution.from_start && variable.role == Role::OptimizerState;
+            let shared = slot.then_some((&variable.shape, variable.dtype));
             if let Some(&buffer) = shared.and_then(|key| zeros.get(&key)) {
                 self.holders[buffer.0 as usize] += 1;
                 self.variable_buffer.push(buffer);

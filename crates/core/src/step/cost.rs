@@ -1,0 +1,71 @@
+//! What the kernels of a step cost, as numbers that do not need the kernels any more.
+//!
+//! In: a graph. Out: [`StepCost`]: kernels, operations and bytes of the network and of the update, linear in the batch.
+//! Rates are the business of whoever asks for time.
+
+use super::executor::is_inexpensive;
+use super::graph::Graph;
+use crate::bytes::Size;
+use crate::model::DType;
+use crate::trace::Phase;
+
+/// `fixed + per_sample × batch`, as a real number: it is added up over thousands of kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Linear {
+    fixed: f64,
+    per_sample: f64,
+}
+
+impl Linear {
+    /// The value at one batch size.
+    pub fn at(self, batch: u64) -> f64 {
+        self.fixed + self.per_sample * batch as f64
+    }
+
+    fn add(&mut self, size: Size) {
+        self.fixed += size.fixed as f64;
+        self.per_sample += size.per_sample as f64;
+    }
+}
+
+/// What one part of a step costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct KernelCost {
+    /// Kernels that are started.
+    pub kernels: u64,
+    /// Operations, slow memory traffic included as operations.
+    pub operations: Linear,
+    /// Bytes read and written.
+    pub bytes: Linear,
+    /// Of which in half precision.
+    pub half_bytes: Linear,
+}
+
+/// What a step costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepCost {
+    /// Forward and backward.
+    pub network: KernelCost,
+    /// The optimizer.
+    pub update: KernelCost,
+}
+
+impl StepCost {
+    /// Adds up a graph.
+    pub fn of(graph: &Graph) -> StepCost {
+        let mut cost = StepCost::default();
+        for node in graph.nodes.iter().filter(|node| !is_inexpensive(node.kernel.name)) {
+            let part = if node.phase == Phase::Optimizer { &mut cost.update } else { &mut cost.network };
+            part.kernels += 1;
+            part.operations.add(node.work);
+            for &id in node.inputs.iter().chain(&node.outputs) {
+                let size = graph.size(id);
+                part.bytes.add(size);
+                if matches!(graph.value(id).dtype, DType::Float16 | DType::BFloat16) {
+                    part.half_bytes.add(size);
+                }
+            }
+        }
+        cost
+    }
+}
