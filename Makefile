@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python lint fmt bench accuracy fuzz readme docs clean
+.PHONY: help build test test-rust test-python lint fmt bench accuracy accuracy-doc fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,12 +17,12 @@ test: lint test-rust test-python ## Everything that CI runs
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
-test-python: build ## End-to-end tests against real frameworks, in a virtual environment of their own
-	@if [ -d tests ]; then $(MAKE) --no-print-directory $(VENV)/ready && $(VENV)/bin/python -m pytest tests; \
-	else echo "there is no tests/ yet"; fi
+test-python: build $(VENV)/ready ## End-to-end tests against real frameworks, in a virtual environment of their own
+	$(VENV)/bin/python -m pytest tests
 
+# Made anew when the requirements change, and only then.
 $(VENV)/ready: tests/requirements.txt
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)/bin/python -m pip install --quiet -r tests/requirements.txt
 	touch $@
@@ -39,6 +39,11 @@ bench: ## Time the parts that must be fast
 
 accuracy: build ## Compare predictions with measured runs
 	target/release/brimful accuracy
+
+accuracy-doc: build ## Write that comparison into docs/accuracy.md
+	sed '/^<!-- accuracy:begin/q' docs/accuracy.md > target/accuracy.md
+	target/release/brimful accuracy >> target/accuracy.md
+	mv target/accuracy.md docs/accuracy.md
 
 fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
 	@if [ -d fuzz ]; then cd fuzz && for target in $$(cargo +nightly fuzz list); do \

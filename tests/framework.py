@@ -1,5 +1,6 @@
 """Runs real Keras jobs on TensorFlow's CPU device, with the allocator that it has on GPUs, under a limit."""
 
+import functools
 import json
 import os
 import subprocess
@@ -19,11 +20,18 @@ def environment(limit_mib=PLENTY_MIB):
         "TF_CPU_ALLOCATOR_USE_BFC": "true",
         "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(limit_mib),
         "TF_ENABLE_ONEDNN_OPTS": "0",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
+        # Warnings are wanted: a process that dies has told before that it ran out of memory.
+        "TF_CPP_MIN_LOG_LEVEL": "1",
         "CUDA_VISIBLE_DEVICES": "-1",
         "KERAS_BACKEND": "tensorflow",
     }
     return {**os.environ, **settings}
+
+
+def run_script(name, *args, limit_mib=PLENTY_MIB):
+    """Runs a script of this folder in a process of its own."""
+    command = [sys.executable, str(HERE / name), *map(str, args)]
+    return subprocess.run(command, env=environment(limit_mib), capture_output=True, text=True, timeout=300)
 
 
 @dataclass
@@ -31,16 +39,15 @@ class Outcome:
     """How a job ended: with the peaks of its steps, or out of memory."""
 
     peaks: list = field(default_factory=list)
-    parameters: int = 0
     #: What was said when memory ran out; empty if it did not.
     error: str = ""
 
 
+@functools.cache
 def train(model, batch, *, limit_mib=PLENTY_MIB, steps=3, accumulate=1):
-    """Trains in a subprocess. Running out of memory is an outcome; anything else that goes wrong fails the test."""
+    """Trains in a subprocess, the same job once. Running out of memory is an outcome; whatever else fails is a failure."""
     job = {"model": model, "batch": batch, "steps": steps, "accumulate": accumulate}
-    command = [sys.executable, str(HERE / "training_job.py"), json.dumps(job)]
-    run = subprocess.run(command, env=environment(limit_mib), capture_output=True, text=True, timeout=300)
+    run = run_script("training_job.py", json.dumps(job), limit_mib=limit_mib)
     lines = run.stdout.splitlines()
     if lines and lines[-1].startswith("{"):
         return Outcome(**json.loads(lines[-1]))

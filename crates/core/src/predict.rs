@@ -3,7 +3,7 @@
 //! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
 //! are run; the prediction is their median and the range their spread. Not counted: what other processes hold.
 
-use crate::allocator::bfc::{Bfc, BfcOptions, Growth};
+use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
 use crate::allocator::{Holder, Placement, place};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
@@ -47,6 +47,8 @@ pub struct Prediction {
     pub floor_bytes: u64,
     /// Bytes that the allocator holds at the peak beyond what was asked for.
     pub slack_bytes: u64,
+    /// A fixed pool of this size serves every order; 0 for a pool that grows.
+    pub sufficient_bytes: u64,
     /// Who holds memory at the peak.
     pub holders: Vec<(Cause, Holder)>,
     /// The request that made the peak.
@@ -67,19 +69,26 @@ impl Runs {
             (Orders::One, _) => (1, 1),
             // What was measured is the largest of the first three steps; the executor's threads make each another one.
             (Orders::Several, Processor::Cpu { .. }) => (5, 3),
-            // Without running times there is less to vary: the first step and one in the steady state.
-            (Orders::Several, Processor::Gpu) => (3, 2),
+            // Without running times there is less to vary; the first step needs less than the others.
+            (Orders::Several, Processor::Gpu) => (3, 1),
         };
         let prepared = Prepared::new(&graph, batch, &layer_name);
-        let from_start = orders == Orders::Several;
+        let from_start = steps > 1;
         let traces = (0..seeds).map(|seed| prepared.run(Execution { threads, steps, from_start, seed })).collect();
         Runs { traces, notes, cost: StepCost::of(&graph), processor: job.processor }
     }
 
     /// Places the runs at a batch size, in a pool without limit.
     pub fn predict(&self, batch: u64) -> Prediction {
-        let mut placed: Vec<(Placement, &Trace)> =
-            self.traces.iter().map(|trace| (self.place(trace, batch, u64::MAX >> 8), trace)).collect();
+        let mut sufficient_bytes = 0;
+        let mut placed: Vec<(Placement, &Trace)> = Vec::new();
+        for trace in &self.traces {
+            let (placement, pool) = self.place(trace, batch, u64::MAX >> 8);
+            if self.processor == Processor::Gpu {
+                sufficient_bytes = sufficient_bytes.max(pool.span_bytes() + MAX_INTERNAL_FRAGMENTATION_BYTES);
+            }
+            placed.push((placement, trace));
+        }
         placed.sort_by_key(|(placement, _)| placement.peak_allocated_bytes);
         let (low, high) = (&placed[0].0, &placed[placed.len() - 1].0);
         let (low_bytes, high_bytes) = (low.peak_allocated_bytes, high.peak_allocated_bytes);
@@ -102,6 +111,7 @@ impl Runs {
             high_bytes,
             floor_bytes: placement.floor_peak_bytes,
             slack_bytes: placement.peak_allocated_bytes.saturating_sub(placement.requested_at_peak_bytes),
+            sufficient_bytes,
             holders,
             at,
         }
@@ -109,20 +119,21 @@ impl Runs {
 
     /// Whether every order gets through in a pool of this size.
     pub fn fit(&self, batch: u64, limit_bytes: u64) -> bool {
-        self.traces.iter().all(|trace| self.place(trace, batch, limit_bytes).failure.is_none())
+        self.traces.iter().all(|trace| self.place(trace, batch, limit_bytes).0.failure.is_none())
     }
 
     /// The share of the orders that get through in a pool of this size, from 0 to 1.
     pub fn fitting_share(&self, batch: u64, limit_bytes: u64) -> f64 {
-        let fitting = self.traces.iter().filter(|trace| self.place(trace, batch, limit_bytes).failure.is_none());
+        let fitting = self.traces.iter().filter(|trace| self.place(trace, batch, limit_bytes).0.failure.is_none());
         fitting.count() as f64 / self.traces.len().max(1) as f64
     }
 
-    fn place(&self, trace: &Trace, batch: u64, limit_bytes: u64) -> Placement {
+    fn place(&self, trace: &Trace, batch: u64, limit_bytes: u64) -> (Placement, Bfc) {
         let options = match self.processor {
             Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),
             Processor::Gpu => BfcOptions::tensorflow_gpu(limit_bytes, Growth::Fixed),
         };
-        place(trace, batch, &mut Bfc::new(options))
+        let mut pool = Bfc::new(options);
+        (place(trace, batch, &mut pool), pool)
     }
 }

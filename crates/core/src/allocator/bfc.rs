@@ -253,6 +253,8 @@ pub struct Bfc<S = SpacedRegions> {
     pool_bytes: u64,
     in_use_bytes: u64,
     peak_in_use_bytes: u64,
+    /// The highest address that was ever handed out, exclusive.
+    highest_end: u64,
     chunks: Vec<Chunk>,
     /// The first unused slot of `chunks`.
     unused: u32,
@@ -289,6 +291,7 @@ impl<S: RegionSource> Bfc<S> {
             pool_bytes: 0,
             in_use_bytes: 0,
             peak_in_use_bytes: 0,
+            highest_end: 0,
             chunks: Vec::new(),
             unused: NONE,
             free: FreeChunks::default(),
@@ -305,6 +308,12 @@ impl<S: RegionSource> Bfc<S> {
     /// What happened to the pool since the last call; nothing unless [`Bfc::keep_log`] was called.
     pub fn take_log(&mut self) -> Vec<RegionEvent> {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// From the start of a fixed pool to the highest byte that was ever used. A pool of this size and
+    /// [`MAX_INTERNAL_FRAGMENTATION_BYTES`] more serves the same requests at the same places: its last chunk is always cut.
+    pub fn span_bytes(&self) -> u64 {
+        self.regions.first().map_or(0, |region| self.highest_end.saturating_sub(region.address))
     }
 
     /// The most bytes in use so far: what `tf.config.experimental.get_memory_info` calls the peak.
@@ -358,6 +367,7 @@ impl<S: RegionSource> Bfc<S> {
         let taken = &mut self.chunks[index as usize];
         taken.in_use = true;
         self.in_use_bytes += taken.bytes;
+        self.highest_end = self.highest_end.max(taken.address + taken.bytes);
         self.peak_in_use_bytes = self.peak_in_use_bytes.max(self.in_use_bytes);
         Some(Handle(index))
     }

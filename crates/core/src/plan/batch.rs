@@ -78,7 +78,7 @@ fn lower(batch: u64, tries: u32, parts: u64) -> u64 {
 pub enum Precision {
     /// To one sample.
     Exact,
-    /// To one part in 16: what is found still fits.
+    /// The first that fits on the way down from what the floor allows.
     Coarse,
 }
 
@@ -104,8 +104,7 @@ pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> O
         tried = tried.saturating_sub(step).max(1);
         step = step.saturating_mul(2);
     }
-    let gap = |low: u64| if precision == Precision::Exact { 1 } else { (low / 16).max(1) };
-    while low > 0 && high - low > gap(low) {
+    while precision == Precision::Exact && low > 0 && high - low > 1 {
         let middle = low + (high - low) / 2;
         if outcome.fits_at(middle) { low = middle } else { high = middle }
     }

@@ -42,7 +42,11 @@ impl Outcome {
         let prediction = predict(setup, &runs, at_once);
         let sample_ns = time::sample_ns(setup, &model, &runs.cost);
         let mut outcome = Outcome { setup: setup.clone(), model, runs, prediction, fits: true, sample_ns };
-        outcome.fits = setup.limit_bytes.is_none_or(|limit| outcome.high_bytes() <= limit && outcome.fits_at(at_once));
+        outcome.fits = setup.limit_bytes.is_none_or(|limit| {
+            let sufficient = outcome.prediction.sufficient_bytes.saturating_add(setup.extra.at(at_once));
+            let surely = sufficient > 0 && setup.pool == Pool::Framework && sufficient <= limit;
+            surely || (outcome.high_bytes() <= limit && outcome.fits_at(at_once))
+        });
         outcome
     }
 

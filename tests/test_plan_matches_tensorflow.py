@@ -1,0 +1,38 @@
+"""Predicted peaks are those of real training steps."""
+
+import pytest
+from framework import MIB, train
+from keras_models import CASES
+
+#: Kernels run in parallel, so peaks differ from step to step and from run to run.
+SHARE, BYTES = 0.20, 4 * MIB
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_peak_is_that_of_real_steps(name, plan):
+    """The prediction is close to what TensorFlow's allocator reports of three `train_on_batch` steps."""
+    _, report = plan(name)
+    predicted = report["peak"]["allocated_bytes"]
+    outcome = train(name, CASES[name].batch)
+    assert not outcome.error, outcome.error
+    measured = max(outcome.peaks)
+    print(f"{name}: predicted {predicted / MIB:.1f} MiB, measured {[round(p / MIB, 1) for p in outcome.peaks]}")
+    assert abs(predicted - measured) <= max(SHARE * measured, BYTES), f"{predicted} predicted, {outcome.peaks} measured"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parameters_are_those_that_keras_counts(name, plan, saved):
+    """`model.parameters` equals `model.count_params()`."""
+    _, report = plan(name)
+    assert report["model"]["parameters"] == saved.parameters[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_kinds_of_file_give_the_same_plan(name, plan):
+    """`model.save('x.keras')` and `model.to_json()` say the same; what compile() was told, options tell for the latter."""
+    case = CASES[name]
+    _, archive = plan(name)
+    _, text = plan(name, "--optimizer", case.optimizer, "--loss", case.loss, form="json")
+    assert archive["job"]["optimizer"] == case.optimizer
+    for field in ("model", "job", "peak", "breakdown"):
+        assert archive[field] == text[field], field
