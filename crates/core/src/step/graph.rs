@@ -173,6 +173,13 @@ impl Default for Graph {
 }
 
 impl Graph {
+    /// Makes room for about this many nodes: a large model's graph is then never moved.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+        self.values.reserve(nodes);
+        self.known.reserve(nodes / 2);
+    }
+
     /// A variable that exists before the step.
     pub fn variable(&mut self, variable: Variable) -> VariableId {
         self.variables.push(variable);

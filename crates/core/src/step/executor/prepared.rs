@@ -26,6 +26,8 @@ pub struct Prepared<'g> {
     pub(super) dependency_count: Vec<u32>,
     /// Nanoseconds; 0 for kernels that run at once on the thread that made them ready.
     pub(super) costs: Vec<u64>,
+    /// Nodes that wait for nothing: reads of variables, the batch, constants.
+    pub(super) sources: Vec<NodeId>,
     /// Successors of all nodes, one after the other.
     successors: Vec<NodeId>,
     first_successor: Vec<u32>,
@@ -72,6 +74,7 @@ impl<'g> Prepared<'g> {
             sizes,
             roles,
             consumer_count,
+            sources: (0..graph.nodes.len() as u32).map(NodeId).filter(|id| dependency_count[id.0 as usize] == 0).collect(),
             dependency_count,
             costs,
             successors,

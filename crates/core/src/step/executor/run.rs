@@ -29,7 +29,9 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(prepared: &'a Prepared<'a>, execution: Execution) -> Run<'a> {
-        let trace = Trace { events: Vec::new(), causes: prepared.causes.clone(), buffer_count: 0 };
+        // About two events for each kernel that is no view.
+        let events = Vec::with_capacity(prepared.graph.nodes.len() * execution.steps as usize);
+        let trace = Trace { events, causes: prepared.causes.clone(), buffer_count: 0 };
         Run {
             prepared,
             execution,
@@ -125,9 +127,15 @@ impl<'a> Run<'a> {
         let mut pending = prepared.dependency_count.clone();
         let mut random = Random::new(self.execution.seed, step);
         let mut workers = Workers::new(self.execution.threads);
-        for (index, &count) in pending.iter().enumerate() {
-            if count == 0 {
-                workers.enqueue(NodeId(index as u32));
+        for &node in &prepared.sources {
+            self.start_outputs(prepared.graph.node(node), prepared.node_cause[node.0 as usize]);
+            self.finish(node);
+            for &successor in prepared.successors(node) {
+                let count = &mut pending[successor.0 as usize];
+                *count -= 1;
+                if *count == 0 {
+                    workers.enqueue(successor);
+                }
             }
         }
         let mut scratch = vec![Vec::new(); self.execution.threads];

@@ -57,6 +57,8 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
         extra_losses: Vec::new(),
         notes: Vec::new(),
     };
+    // About ten kernels for each op, forward and backward, and fifteen for the update of each weight.
+    lowering.graph.reserve(model.ops.len().saturating_mul(10).saturating_add(model.weights.len().saturating_mul(15)));
     lowering.declare_weights();
     for &input in &model.inputs {
         let tensor = model.tensor(input);
