@@ -69,7 +69,7 @@ MISTAKES = {
     "absent.keras": "there is no such file",
     "cut.keras": "the file is damaged or was cut short, save the model again",
     "notes.txt": "this is not a model file",
-    ".": "is a folder",
+    "exported/variables": "is a folder",
     "exported": "is a TensorFlow SavedModel",
     "exported/saved_model.pb": "this is a TensorFlow SavedModel",
     "old.h5": "this is an HDF5 file",

@@ -18,6 +18,15 @@ from keras_models import CASES
 THREADS = 2
 
 
+def unaligned(array):
+    """The same numbers at an address that is no multiple of 64: TensorFlow copies those, and does not by luck alone."""
+    memory = numpy.empty(array.nbytes + 128, "uint8")
+    start = -memory.ctypes.data % 64 + array.itemsize
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def batch_for(case, model, batch):
     """Random inputs and targets of the shapes that the model asks for."""
     shape = (batch, *model.input_shape[1:])
@@ -35,7 +44,7 @@ def train(job):
     if job["accumulate"] > 1:
         optimizer = type(optimizer)(gradient_accumulation_steps=job["accumulate"])
     model.compile(optimizer, case.loss, jit_compile=False)
-    x, y = batch_for(case, model, job["batch"])
+    x, y = map(unaligned, batch_for(case, model, job["batch"]))
     peaks = []
     for _ in range(job["steps"]):
         tf.config.experimental.reset_memory_stats("CPU:0")

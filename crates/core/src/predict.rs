@@ -8,6 +8,7 @@ use crate::allocator::{Holder, Placement, place};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared};
+use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Phase, Trace};
 
@@ -18,6 +19,21 @@ pub enum Orders {
     One,
     /// Several orders, from the first step on: for a verdict with its range.
     Several,
+}
+
+/// A job's kernels, not yet ordered. For a large model they take some 10 MB.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    graph: Graph,
+    notes: Vec<Note>,
+}
+
+impl Lowered {
+    /// Lowers a job.
+    pub fn new(model: &Model, job: &Job) -> Lowered {
+        let (graph, notes) = tensorflow::lower(model, job);
+        Lowered { graph, notes }
+    }
 }
 
 /// What the job's kernels are lowered to, run in several orders.
@@ -58,7 +74,12 @@ pub struct Prediction {
 impl Runs {
     /// Lowers a job and runs it.
     pub fn new(model: &Model, job: &Job, orders: Orders) -> Runs {
-        let (graph, notes) = tensorflow::lower(model, job);
+        Runs::of(&Lowered::new(model, job), model, job, orders)
+    }
+
+    /// Runs what was lowered for this model and job.
+    pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders) -> Runs {
+        let graph = &lowered.graph;
         let layer_name = |layer: u32| model.layers[layer as usize].path.clone();
         let (threads, batch) = match job.processor {
             Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
@@ -72,10 +93,10 @@ impl Runs {
             // Without running times there is less to vary; the first step needs less than the others.
             (Orders::Several, Processor::Gpu) => (3, 1),
         };
-        let prepared = Prepared::new(&graph, batch, &layer_name);
+        let prepared = Prepared::new(graph, batch, &layer_name);
         let from_start = steps > 1;
         let traces = (0..seeds).map(|seed| prepared.run(Execution { threads, steps, from_start, seed })).collect();
-        Runs { traces, notes, cost: StepCost::of(&graph), processor: job.processor }
+        Runs { traces, notes: lowered.notes.clone(), cost: prepared.cost(), processor: job.processor }
     }
 
     /// Places the runs at a batch size, in a pool without limit.

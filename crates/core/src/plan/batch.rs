@@ -5,6 +5,7 @@
 //! placements decide below it. Not searched: batches above [`MAX_BATCH`].
 
 use super::simulate::{Orders, Outcome, Simulator};
+use crate::step::Processor;
 use crate::trace::{Event, Phase, Trace};
 
 /// No batch above this is looked for.
@@ -32,11 +33,12 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
     let mut candidate = at_once.saturating_mul(setup.parts());
     let mut tries = 0;
     while candidate > 0 {
-        // Another batch runs in other orders, so the answer is tried as its user would try it; but first in the orders that
-        // are there, which mostly decides it.
+        // Another batch runs in other orders (on a CPU), so the answer is tried as its user would try it; but first in the
+        // orders that are there, which mostly decides it.
         let at_once = setup.with_batch(candidate).at_once();
         let run = || simulator.run(&setup.with_batch(candidate), Orders::Several);
-        if several.fits_at(at_once) && run().is_ok_and(|outcome| outcome.fits) {
+        let shared = setup.job.processor == Processor::Gpu;
+        if (shared || several.fits_at(at_once)) && run().is_ok_and(|outcome| outcome.fits) {
             found = true;
             break;
         }

@@ -12,7 +12,7 @@ use super::time;
 use crate::bytes::MIB;
 use crate::model::Model;
 pub use crate::predict::Orders;
-use crate::predict::{Prediction, Runs};
+use crate::predict::{Lowered, Prediction, Runs};
 use crate::step::{Job, Processor};
 
 /// The driver's pool takes memory in pieces of this size. Measured on an NVIDIA H200 with driver 580
@@ -112,10 +112,14 @@ fn cuda_pool_bytes(floor: u64) -> u64 {
 
 type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
 
+/// What a job's kernels depend on: the model, and the job without what they do not depend on.
+type Kernels = (ModelChange, bool, Job);
+
 /// Runs setups and keeps what they gave.
 pub struct Simulator<'a> {
     source: &'a dyn ModelSource,
     models: Kept<ModelChange, Model>,
+    first: Mutex<Option<(Kernels, Arc<Lowered>)>>,
     runs: Kept<(ModelChange, bool, Job, Orders), Runs>,
     outcomes: Kept<(Setup, Orders), Outcome>,
 }
@@ -123,12 +127,32 @@ pub struct Simulator<'a> {
 impl<'a> Simulator<'a> {
     /// Nothing run yet.
     pub fn new(source: &'a dyn ModelSource) -> Simulator<'a> {
-        Simulator { source, models: Mutex::default(), runs: Mutex::default(), outcomes: Mutex::default() }
+        Simulator {
+            source,
+            models: Mutex::default(),
+            first: Mutex::default(),
+            runs: Mutex::default(),
+            outcomes: Mutex::default(),
+        }
     }
 
     /// The model with some settings changed.
     pub fn model(&self, change: &ModelChange) -> Result<Arc<Model>, String> {
         kept(&self.models, change, || self.source.model(change))
+    }
+
+    /// A job's kernels. Those of the first job are kept, for it is run again in several orders; others would only take room.
+    fn lowered(&self, key: Kernels, model: &Model, job: &Job) -> Arc<Lowered> {
+        let first = self.first.lock().expect("no thread panics while it holds this").clone();
+        match first {
+            Some((known, lowered)) if known == key => lowered,
+            Some(_) => Arc::new(Lowered::new(model, job)),
+            None => {
+                let lowered = Arc::new(Lowered::new(model, job));
+                *self.first.lock().expect("no thread panics while it holds this") = Some((key, lowered.clone()));
+                lowered
+            }
+        }
     }
 
     /// Runs a setup, unless it was run before.
@@ -144,7 +168,10 @@ impl<'a> Simulator<'a> {
             let batch = if job.processor == Processor::Gpu { 1 } else { job.micro_batch() };
             let shared = Job { batch, micro_batches: 1, ..job.clone() };
             let key = (setup.change.clone(), setup.int8_weights, shared, orders);
-            let runs = kept(&self.runs, &key, || Ok(Runs::new(&model, &job, orders)))?;
+            let runs = kept(&self.runs, &key, || {
+                let kernels = (key.0.clone(), key.1, key.2.clone());
+                Ok(Runs::of(&*self.lowered(kernels, &model, &job), &model, &job, orders))
+            })?;
             Ok(Outcome::new(setup, model, runs))
         })
     }

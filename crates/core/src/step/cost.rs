@@ -51,15 +51,15 @@ pub struct StepCost {
 }
 
 impl StepCost {
-    /// Adds up a graph.
-    pub fn of(graph: &Graph) -> StepCost {
+    /// Adds up a graph; `sizes` are those of its values.
+    pub fn of(graph: &Graph, sizes: &[Size]) -> StepCost {
         let mut cost = StepCost::default();
         for node in graph.nodes.iter().filter(|node| !is_inexpensive(node.kernel.name)) {
             let part = if node.phase == Phase::Optimizer { &mut cost.update } else { &mut cost.network };
             part.kernels += 1;
             part.operations.add(node.work);
             for &id in node.inputs.iter().chain(&node.outputs) {
-                let size = graph.size(id);
+                let size = sizes[id.0 as usize];
                 part.bytes.add(size);
                 if matches!(graph.value(id).dtype, DType::Float16 | DType::BFloat16) {
                     part.half_bytes.add(size);

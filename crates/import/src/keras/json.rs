@@ -140,10 +140,15 @@ enum Step {
     Index(usize),
 }
 
+/// Settings that no memory depends on and that make up half of a file: their values are skipped and read as null.
+fn is_passed_over(key: &str) -> bool {
+    key.ends_with("_initializer") || key.ends_with("_constraint")
+}
+
 struct Reader<'j> {
     jiter: Jiter<'j>,
     values: usize,
-    /// The way to the value being read; kept on an error.
+    /// The way to a value with an error, innermost step first.
     place: Vec<Step>,
 }
 
@@ -167,9 +172,10 @@ impl Reader<'_> {
                 let mut items = Vec::new();
                 let mut next = self.jiter.known_array().map_err(Fault::Json)?;
                 while let Some(peek) = next {
-                    self.place.push(Step::Index(items.len()));
-                    items.push(self.value(peek, depth + 1)?);
-                    self.place.pop();
+                    match self.value(peek, depth + 1) {
+                        Ok(item) => items.push(item),
+                        Err(fault) => return Err(self.within(Step::Index(items.len()), fault)),
+                    }
                     next = self.jiter.array_step().map_err(Fault::Json)?;
                 }
                 items.shrink_to_fit();
@@ -180,9 +186,15 @@ impl Reader<'_> {
                 let mut next = self.jiter.known_object().map_err(Fault::Json)?.map(str::to_owned);
                 while let Some(key) = next {
                     let peek = self.jiter.peek().map_err(Fault::Json)?;
-                    self.place.push(Step::Key(key.clone()));
-                    entries.push((key, self.value(peek, depth + 1)?));
-                    self.place.pop();
+                    let value = if is_passed_over(&key) {
+                        self.jiter.known_skip(peek).map(|()| Json::Null).map_err(Fault::Json)
+                    } else {
+                        self.value(peek, depth + 1)
+                    };
+                    match value {
+                        Ok(value) => entries.push((key, value)),
+                        Err(fault) => return Err(self.within(Step::Key(key), fault)),
+                    }
                     next = self.jiter.next_key().map_err(Fault::Json)?.map(str::to_owned);
                 }
                 entries.shrink_to_fit();
@@ -195,9 +207,15 @@ impl Reader<'_> {
         })
     }
 
+    /// An error on its way out notes where it was.
+    fn within(&mut self, step: Step, fault: Fault) -> Fault {
+        self.place.push(step);
+        fault
+    }
+
     fn place_text(&self) -> String {
         let mut text = String::new();
-        for (depth, step) in self.place.iter().enumerate() {
+        for (depth, step) in self.place.iter().rev().enumerate() {
             if depth == 12 {
                 text.push('…');
                 break;

@@ -42,4 +42,3 @@ impl Prepared<'_> {
         run.into_trace()
     }
 }
-

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::bytes::Size;
+use crate::step::cost::StepCost;
 use crate::step::graph::{Graph, Node, NodeId};
 use crate::trace::{Cause, CauseId, Phase, Role};
 
@@ -61,7 +62,13 @@ impl<'g> Prepared<'g> {
         }
         let successors = successors(graph, &first_successor);
         let costs = graph.nodes.iter().map(|node| cost(node, &sizes, batch)).collect();
-        let mut table = CauseTable { causes: Vec::new(), known: FxHashMap::default(), paths: FxHashMap::default(), layer_name };
+        let mut table = CauseTable {
+            causes: Vec::new(),
+            known: FxHashMap::default(),
+            by_address: FxHashMap::default(),
+            paths: FxHashMap::default(),
+            layer_name,
+        };
         let feed_cause = table.id("_Arg", None);
         let node_cause = graph.nodes.iter().map(|node| table.id(node.kernel.name, node.layer)).collect();
         let variable_cause = graph.variables.iter().map(|variable| table.id("Variable", variable.layer)).collect();
@@ -74,12 +81,20 @@ impl<'g> Prepared<'g> {
             sizes,
             roles,
             consumer_count,
-            sources: (0..graph.nodes.len() as u32).map(NodeId).filter(|id| dependency_count[id.0 as usize] == 0).collect(),
+            sources: (0..graph.nodes.len() as u32)
+                .map(NodeId)
+                .filter(|id| dependency_count[id.0 as usize] == 0)
+                .collect(),
             dependency_count,
             costs,
             successors,
             first_successor,
         }
+    }
+
+    /// What a step costs, whatever its order.
+    pub fn cost(&self) -> StepCost {
+        StepCost::of(self.graph, &self.sizes)
     }
 
     pub(super) fn successors(&self, node: NodeId) -> &[NodeId] {
@@ -114,12 +129,24 @@ fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
 struct CauseTable<'a> {
     causes: Vec<Cause>,
     known: FxHashMap<(&'static str, Option<u32>), CauseId>,
+    /// The same by the name's address, which is quicker to look up; one name may have several.
+    by_address: FxHashMap<(usize, Option<u32>), CauseId>,
     paths: FxHashMap<u32, Arc<str>>,
     layer_name: &'a dyn Fn(u32) -> String,
 }
 
 impl CauseTable<'_> {
     fn id(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
+        let address = (op.as_ptr() as usize, layer);
+        if let Some(&cause) = self.by_address.get(&address) {
+            return cause;
+        }
+        let cause = self.named(op, layer);
+        self.by_address.insert(address, cause);
+        cause
+    }
+
+    fn named(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
         if let Some(&cause) = self.known.get(&(op, layer)) {
             return cause;
         }

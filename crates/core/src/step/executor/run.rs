@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(prepared: &'a Prepared<'a>, execution: Execution) -> Run<'a> {
         // About two events for each kernel that is no view.
-        let events = Vec::with_capacity(prepared.graph.nodes.len() * execution.steps as usize);
+        let events = Vec::with_capacity(prepared.graph.nodes.len() * 5 / 4 * execution.steps as usize);
         let trace = Trace { events, causes: prepared.causes.clone(), buffer_count: 0 };
         Run {
             prepared,

@@ -72,8 +72,7 @@ impl Lowering<'_> {
         match name.as_str() {
             "sparsecategoricalcrossentropy" => {
                 let logits = self.logits(output, "Softmax");
-                let labels =
-                    Shape::new(shape.batched, &shape.dims[..shape.rank().saturating_sub(1)]);
+                let labels = Shape::new(shape.batched, &shape.dims[..shape.rank().saturating_sub(1)]);
                 let fed = self.graph.feed(labels.clone(), DType::Int64);
                 let as_float = self.cast(fed, DType::Float32);
                 let labels = self.cast(as_float, DType::Int64);

@@ -22,10 +22,7 @@ pub(super) fn broadcast(a: &Shape, b: &Shape) -> Shape {
 
 /// Multiplies a size, saturating.
 pub(super) fn times(size: Size, factor: u64) -> Size {
-    Size {
-        fixed: size.fixed.saturating_mul(factor),
-        per_sample: size.per_sample.saturating_mul(factor),
-    }
+    Size { fixed: size.fixed.saturating_mul(factor), per_sample: size.per_sample.saturating_mul(factor) }
 }
 
 /// Elements of a shape as a function of the batch.

@@ -57,8 +57,9 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
         extra_losses: Vec::new(),
         notes: Vec::new(),
     };
-    // About ten kernels for each op, forward and backward, and fifteen for the update of each weight.
-    lowering.graph.reserve(model.ops.len().saturating_mul(10).saturating_add(model.weights.len().saturating_mul(15)));
+    // About ten kernels for each op, forward and backward, and twenty for the update of each weight.
+    let kernels = model.ops.len().saturating_mul(10).saturating_add(model.weights.len().saturating_mul(20));
+    lowering.graph.reserve(kernels.min(1 << 20));
     lowering.declare_weights();
     for &input in &model.inputs {
         let tensor = model.tensor(input);

@@ -15,13 +15,8 @@ impl Lowering<'_> {
         let (inner, units) = (input.last(), output.last());
         let rows = Shape::new(input.batched, &[input.elements() / inner.max(1), inner]);
         let flat = self.graph.reshape(x, rows.clone());
-        let product = self.mat_mul(
-            flat,
-            kernel,
-            Shape::new(rows.batched, &[rows.dims[0], units]),
-            Size::fixed(inner),
-            0,
-        );
+        let product =
+            self.mat_mul(flat, kernel, Shape::new(rows.batched, &[rows.dims[0], units]), Size::fixed(inner), 0);
         let product = self.graph.reshape(product, output);
         match op.weights.get(1) {
             Some(&bias) => self.bias(product, bias, op.compute),
