@@ -1,10 +1,11 @@
 """Small Keras models for the end-to-end tests, each with the job that is run on it.
 
-Imported by the tests, which know nothing of Keras, and by `training_job.py`, which hands `keras` to the builders.
+Imported by the tests, which know nothing of Keras, and by the scripts, which hand `keras` to the builders.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,12 @@ class Case:
 def dense(keras):
     """Weights and the optimizer's state outweigh the activations."""
     L = keras.layers
-    layers = [L.Input((784,)), L.Dense(1024, activation="relu"), L.Dense(1024, activation="tanh"), L.Dropout(0.2)]
+    layers = [
+        L.Input((784,)),
+        L.Dense(1024, activation="relu"),
+        L.Dense(1024, activation="tanh"),
+        L.Dropout(0.2),
+    ]
     return keras.Sequential([*layers, L.Dense(10, activation="softmax")])
 
 
@@ -63,7 +69,9 @@ def residual(keras):
 def lstm(keras):
     """A loop over time steps that keeps what each of them computed."""
     L = keras.layers
-    return keras.Sequential([L.Input((60,)), L.Embedding(2000, 64), L.LSTM(128), L.Dense(5, activation="softmax")])
+    return keras.Sequential(
+        [L.Input((60,)), L.Embedding(2000, 64), L.LSTM(128), L.Dense(5, activation="softmax")]
+    )
 
 
 def attention(keras):

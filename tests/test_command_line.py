@@ -11,7 +11,7 @@ COMMANDS = ("brimful", "cargo run --release --")
 
 
 def documented_commands():
-    """The calls of the command in code blocks of the documentation for users: fenced as `sh` or `console`, or indented."""
+    """Calls of the command in code blocks of the README and docs/: fenced as `sh` or `console`, or indented."""
     found = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         fence = None
@@ -27,7 +27,7 @@ def documented_commands():
 
 
 def run_as_written(command, folder):
-    """Runs a documented command in a folder that looks like the repository, so that what it writes is not left behind."""
+    """Runs a documented command in a folder like the repository, where what it writes does no harm."""
     for name in ("examples", "fixtures", "docs"):
         (folder / name).symlink_to(ROOT / name)
     for start in COMMANDS:
@@ -49,7 +49,7 @@ def test_the_first_command_of_the_readme_answers(tmp_path):
 
 @pytest.mark.parametrize("command", documented_commands())
 def test_documented_commands_run(command, tmp_path):
-    """Each command that the documentation shows does something: it fits or it does not, but it is no error."""
+    """Each command that the documentation shows answers: it fits or it does not, but it is no error."""
     answer = run_as_written(command, tmp_path)
     assert answer.returncode in (0, 1), answer.stderr
     assert answer.stderr == ""
@@ -79,7 +79,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_wrong_file_gets_one_sentence(name, brimful, saved):
-    """Files that Keras really wrote, but that hold no graph, and files that are none: exit code 2 and what to do."""
+    """Files that Keras wrote but that hold no graph, and files that are none: exit code 2 and what to do."""
     (saved.folder / "cut.keras").write_bytes((saved.folder / "dense.keras").read_bytes()[:5000])
     (saved.folder / "notes.txt").write_text("Dear diary, today training ran out of memory.\n")
     said = refused(brimful("plan", name, "--device", "cpu", cwd=saved.folder))

@@ -16,8 +16,11 @@ def test_the_peak_is_that_of_real_steps(name, plan):
     outcome = train(name, CASES[name].batch)
     assert not outcome.error, outcome.error
     measured = max(outcome.peaks)
-    print(f"{name}: predicted {predicted / MIB:.1f} MiB, measured {[round(p / MIB, 1) for p in outcome.peaks]}")
-    assert abs(predicted - measured) <= max(SHARE * measured, BYTES), f"{predicted} predicted, {outcome.peaks} measured"
+    figures = (
+        f"{name}: predicted {predicted / MIB:.1f} MiB, measured {[round(p / MIB, 1) for p in outcome.peaks]}"
+    )
+    print(figures)
+    assert abs(predicted - measured) <= max(SHARE * measured, BYTES), figures
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -29,7 +32,7 @@ def test_parameters_are_those_that_keras_counts(name, plan, saved):
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_kinds_of_file_give_the_same_plan(name, plan):
-    """`model.save('x.keras')` and `model.to_json()` say the same; what compile() was told, options tell for the latter."""
+    """`model.save('x.keras')` and `model.to_json()` say the same; options add what compile() was told."""
     case = CASES[name]
     _, archive = plan(name)
     _, text = plan(name, "--optimizer", case.optimizer, "--loss", case.loss, form="json")

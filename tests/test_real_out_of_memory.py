@@ -1,4 +1,4 @@
-"""The promise itself: what the plan says fits trains for real, and what it says does not runs out of memory for real."""
+"""The promise itself: what the plan says fits trains; what it says does not, runs out of memory for real."""
 
 import math
 import re
@@ -33,7 +33,7 @@ def test_what_fits_trains(name, plan):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_does_not_fit_runs_out_of_memory(name, plan):
-    """Below the floor: the plan says `does_not_fit` with exit code 1, and TensorFlow raises ResourceExhaustedError."""
+    """Below the floor: the plan says `does_not_fit`, exit code 1; TensorFlow raises ResourceExhaustedError."""
     limit = mib_below(plan(name)[1])
     code, report = plan(name, "--memory", f"{limit}MiB")
     assert (code, report["verdict"]) == (1, "does_not_fit")
@@ -44,7 +44,7 @@ def test_what_does_not_fit_runs_out_of_memory(name, plan):
 
 @pytest.mark.parametrize("name", ["convolutions", "lstm", "attention"])
 def test_the_largest_batch_trains(name, plan):
-    """Where the batch that was asked for does not fit, `max_batch` is smaller, and trains under the same limit."""
+    """Where the batch that was asked for does not fit, `max_batch` is smaller and trains in that limit."""
     limit = mib_below(plan(name)[1])
     _, report = plan(name, "--memory", f"{limit}MiB")
     largest = report["max_batch"]
@@ -56,7 +56,7 @@ def test_the_largest_batch_trains(name, plan):
 
 @pytest.mark.parametrize("remedy", ["micro_batches", "smaller_batch"])
 def test_a_remedy_makes_it_train(remedy, plan):
-    """Where the batch fails for real, the settings in the lines of code that the plan proposes train under the limit."""
+    """Where the batch fails for real, the settings in the code that the plan proposes train in the limit."""
     name = "convolutions"
     limit = mib_below(plan(name)[1])
     _, report = plan(name, "--memory", f"{limit}MiB")

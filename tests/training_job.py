@@ -2,8 +2,8 @@
 
     python training_job.py JOB
 
-JOB is JSON: model, batch, steps, accumulate. The last line of standard output is JSON: `peaks`, the bytes that TensorFlow's
-allocator had handed out at most in each step, or `error`, TensorFlow's own words when memory ran out.
+JOB is JSON: model, batch, steps, accumulate. The last line of standard output is JSON: `peaks`, the bytes
+that TensorFlow's allocator had handed out at most in each step, or `error`, its words when memory ran out.
 """
 
 import json
@@ -19,7 +19,7 @@ THREADS = 2
 
 
 def unaligned(array):
-    """The same numbers at an address that is no multiple of 64: TensorFlow copies those, and does not by luck alone."""
+    """The same numbers at an address that is no multiple of 64: TensorFlow copies them always, not by luck."""
     memory = numpy.empty(array.nbytes + 128, "uint8")
     start = -memory.ctypes.data % 64 + array.itemsize
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -30,7 +30,11 @@ def unaligned(array):
 def batch_for(case, model, batch):
     """Random inputs and targets of the shapes that the model asks for."""
     shape = (batch, *model.input_shape[1:])
-    x = numpy.random.randint(0, case.tokens, shape) if case.tokens else numpy.random.rand(*shape).astype("float32")
+    x = (
+        numpy.random.randint(0, case.tokens, shape)
+        if case.tokens
+        else numpy.random.rand(*shape).astype("float32")
+    )
     if case.classes:
         return x, numpy.random.randint(0, case.classes, (batch,))
     return x, numpy.random.rand(batch, *model.output_shape[1:]).astype("float32")

@@ -50,13 +50,7 @@ pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> L
     if found {
         let powers = (0..SAFE_POWERS).map(|back| (candidate.next_power_of_two() / 2) >> back);
         let fits = |batch| simulator.run(&setup.with_batch(batch), Orders::Several).is_ok_and(|outcome| outcome.fits);
-        std::thread::scope(|scope| {
-            let powers = powers.filter(|&power| power > 0);
-            let tried: Vec<_> = powers.map(|power| (power, scope.spawn(move || fits(power)))).collect();
-            let fitting =
-                tried.into_iter().filter_map(|(power, fits)| fits.join().is_ok_and(|fits| fits).then_some(power));
-            safe.extend(fitting);
-        });
+        safe.extend(powers.filter(|&power| power > 0 && fits(power)));
         safe.push(candidate);
     }
     if several.fits && setup.limit_bytes.is_some() {

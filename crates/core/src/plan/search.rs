@@ -36,25 +36,28 @@ pub fn all(context: &Context<'_>) -> (Judged, Vec<Tried>) {
     let next = AtomicUsize::new(0);
     let judged: Mutex<Option<Judged>> = Mutex::new(None);
     let tried: Mutex<Vec<(usize, Tried)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    // The first task is the longest.
-                    let task = next.fetch_add(1, Ordering::Relaxed);
-                    if task == 0 {
-                        let several = context.simulator.run(&context.base.setup, Orders::Several);
-                        *judged.lock().expect("unpoisoned") = Some(several);
-                    } else if let Some(&remedy) = REGISTRY.get(task - 1) {
-                        if let Some(found) = alone(context, remedy) {
-                            tried.lock().expect("unpoisoned").push((task, found));
-                        }
-                    } else {
-                        break;
-                    }
+    let work = || {
+        loop {
+            // The first task is the longest.
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            if task == 0 {
+                let several = context.simulator.run(&context.base.setup, Orders::Several);
+                *judged.lock().expect("unpoisoned") = Some(several);
+            } else if let Some(&remedy) = REGISTRY.get(task - 1) {
+                if let Some(found) = alone(context, remedy) {
+                    tried.lock().expect("unpoisoned").push((task, found));
                 }
-            });
+            } else {
+                break;
+            }
         }
+    };
+    // This thread works too: each further one has memory of its own to fill.
+    std::thread::scope(|scope| {
+        for _ in 1..THREADS {
+            scope.spawn(work);
+        }
+        work();
     });
     let mut tried = tried.into_inner().expect("unpoisoned");
     tried.sort_by_key(|(task, _)| *task);

@@ -43,8 +43,9 @@ impl Outcome {
         let sample_ns = time::sample_ns(setup, &model, &runs.cost);
         let mut outcome = Outcome { setup: setup.clone(), model, runs, prediction, fits: true, sample_ns };
         outcome.fits = setup.limit_bytes.is_none_or(|limit| {
-            let sufficient = outcome.prediction.sufficient_bytes.saturating_add(setup.extra.at(at_once));
-            let surely = sufficient > 0 && setup.pool == Pool::Framework && sufficient <= limit;
+            let alone = outcome.prediction.sufficient_bytes;
+            let sufficient = alone.saturating_add(setup.extra.at(at_once));
+            let surely = alone > 0 && setup.pool == Pool::Framework && sufficient <= limit;
             surely || (outcome.high_bytes() <= limit && outcome.fits_at(at_once))
         });
         outcome
@@ -115,11 +116,21 @@ type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
 /// What a job's kernels depend on: the model, and the job without what they do not depend on.
 type Kernels = (ModelChange, bool, Job);
 
+/// The kernels of the first job.
+enum First {
+    /// Not lowered yet.
+    Awaited,
+    /// Kept for its several orders.
+    Kept(Kernels, Arc<Lowered>),
+    /// Not needed any more.
+    Used,
+}
+
 /// Runs setups and keeps what they gave.
 pub struct Simulator<'a> {
     source: &'a dyn ModelSource,
     models: Kept<ModelChange, Model>,
-    first: Mutex<Option<(Kernels, Arc<Lowered>)>>,
+    first: Mutex<First>,
     runs: Kept<(ModelChange, bool, Job, Orders), Runs>,
     outcomes: Kept<(Setup, Orders), Outcome>,
 }
@@ -130,7 +141,7 @@ impl<'a> Simulator<'a> {
         Simulator {
             source,
             models: Mutex::default(),
-            first: Mutex::default(),
+            first: Mutex::new(First::Awaited),
             runs: Mutex::default(),
             outcomes: Mutex::default(),
         }
@@ -141,16 +152,26 @@ impl<'a> Simulator<'a> {
         kept(&self.models, change, || self.source.model(change))
     }
 
-    /// A job's kernels. Those of the first job are kept, for it is run again in several orders; others would only take room.
-    fn lowered(&self, key: Kernels, model: &Model, job: &Job) -> Arc<Lowered> {
-        let first = self.first.lock().expect("no thread panics while it holds this").clone();
-        match first {
-            Some((known, lowered)) if known == key => lowered,
-            Some(_) => Arc::new(Lowered::new(model, job)),
-            None => {
-                let lowered = Arc::new(Lowered::new(model, job));
-                *self.first.lock().expect("no thread panics while it holds this") = Some((key, lowered.clone()));
+    /// A job's kernels. Those of the first job are kept until it has been run in several orders, too; others would only take
+    /// room.
+    fn lowered(&self, key: Kernels, model: &Model, job: &Job, orders: Orders) -> Arc<Lowered> {
+        let mut first = self.first.lock().expect("no thread panics while it holds this");
+        match &*first {
+            First::Kept(known, lowered) if *known == key => {
+                let lowered = lowered.clone();
+                if orders == Orders::Several {
+                    *first = First::Used;
+                }
                 lowered
+            }
+            First::Awaited => {
+                let lowered = Arc::new(Lowered::new(model, job));
+                *first = First::Kept(key, lowered.clone());
+                lowered
+            }
+            First::Kept(..) | First::Used => {
+                drop(first);
+                Arc::new(Lowered::new(model, job))
             }
         }
     }
@@ -170,7 +191,7 @@ impl<'a> Simulator<'a> {
             let key = (setup.change.clone(), setup.int8_weights, shared, orders);
             let runs = kept(&self.runs, &key, || {
                 let kernels = (key.0.clone(), key.1, key.2.clone());
-                Ok(Runs::of(&*self.lowered(kernels, &model, &job), &model, &job, orders))
+                Ok(Runs::of(&self.lowered(kernels, &model, &job, orders), &model, &job, orders))
             })?;
             Ok(Outcome::new(setup, model, runs))
         })
