@@ -10,7 +10,7 @@ use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared};
 use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
-use crate::trace::{Cause, Phase, Trace};
+use crate::trace::{Cause, Event, Phase, Trace};
 
 /// How thoroughly a job is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,12 +119,7 @@ impl Runs {
             .into_iter()
             .map(|holder| (trace.causes[holder.cause.0 as usize].clone(), holder))
             .collect();
-        let at = placement.peak_event.and_then(|event| match trace.events[event] {
-            crate::trace::Event::Alloc { cause, .. } => {
-                Some((placement.peak_phase?, trace.causes[cause.0 as usize].clone()))
-            }
-            _ => None,
-        });
+        let at = placement.peak_event.and_then(|event| moment(trace, event, batch, placement.peak_allocated_bytes));
         Prediction {
             allocated_bytes: placement.peak_allocated_bytes,
             reserved_bytes: placement.peak_reserved_bytes,
@@ -156,5 +151,20 @@ impl Runs {
         };
         let mut pool = Bfc::new(options);
         (place(trace, batch, &mut pool), pool)
+    }
+}
+
+/// The request that made the peak: the last one of weight before it, for the very last may be a few bytes of another layer.
+fn moment(trace: &Trace, peak_event: usize, batch: u64, peak_bytes: u64) -> Option<(Phase, Cause)> {
+    let before = &trace.events[..=peak_event];
+    let weighty = |event: &Event| matches!(event, Event::Alloc { size, .. } if size.at(batch) >= peak_bytes / 256);
+    let at = before.iter().rposition(weighty).unwrap_or(peak_event);
+    let phase = before[..=at].iter().rev().find_map(|event| match *event {
+        Event::Mark { phase } => Some(phase),
+        _ => None,
+    });
+    match before[at] {
+        Event::Alloc { cause, .. } => Some((phase?, trace.causes[cause.0 as usize].clone())),
+        _ => None,
     }
 }

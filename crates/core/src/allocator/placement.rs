@@ -42,8 +42,6 @@ pub struct Placement {
     pub requested_at_peak_bytes: u64,
     /// The event that made the peak.
     pub peak_event: Option<usize>,
-    /// The phase at the peak.
-    pub peak_phase: Option<Phase>,
     /// The first request that failed; the trace ends there.
     pub failure: Option<Failure>,
 }
@@ -82,7 +80,6 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                     placement.peak_allocated_bytes = usage.allocated_bytes;
                     placement.requested_at_peak_bytes = requested;
                     placement.peak_event = Some(index);
-                    placement.peak_phase = Some(phase);
                 }
             }
             Event::Free { buffer } => {
