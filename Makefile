@@ -46,9 +46,11 @@ accuracy-doc: build ## Write that comparison into docs/accuracy.md
 	mv target/accuracy.md docs/accuracy.md
 
 fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
-	@if [ -d fuzz ]; then cd fuzz && for target in $$(cargo +nightly fuzz list); do \
-	cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done; \
-	else echo "there is no fuzz/ yet"; fi
+	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive
+	cp fixtures/models/keras_extra/*.json fuzz/corpus/keras_json
+	cp fixtures/models/keras_extra/*.keras fuzz/corpus/keras_archive
+	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+	cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
 readme: ## Write the output of the command into the README again
 	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme

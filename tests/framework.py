@@ -45,7 +45,7 @@ class Outcome:
 
 @functools.cache
 def train(model, batch, *, limit_mib=PLENTY_MIB, steps=3, accumulate=1):
-    """Trains in a subprocess, each job once. Running out of memory is an outcome; other errors are failures."""
+    """Trains in a subprocess, each job once. Running out of memory is an outcome; any other end fails."""
     job = {"model": model, "batch": batch, "steps": steps, "accumulate": accumulate}
     run = run_script("training_job.py", json.dumps(job), limit_mib=limit_mib)
     lines = run.stdout.splitlines()

@@ -21,7 +21,8 @@ def summary(tables, file):
     section = tables.split(f"## {file}\n")[1].split("\n## ")[0]
     line = re.search(
         r"(?P<rows>\d+) rows above 32 MiB: median error (?P<median>[\d.]+) %, "
-        r"90th percentile (?P<most>[\d.]+) %, worst [\d.]+ %; \d+ predicted too low, (?P<far_too_low>\d+) of them by more than 10 %",
+        r"90th percentile (?P<most>[\d.]+) %, worst [\d.]+ %; "
+        r"\d+ predicted too low, (?P<far_too_low>\d+) of them by more than 10 %",
         section,
     )
     assert line, section

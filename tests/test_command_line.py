@@ -11,7 +11,7 @@ COMMANDS = ("brimful", "cargo run --release --")
 
 
 def documented_commands():
-    """Calls of the command in code blocks of the README and docs/: fenced as `sh` or `console`, or indented."""
+    """Calls of the command in code blocks of the README and docs/: `sh`, `console` or indented."""
     found = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         fence = None

@@ -33,7 +33,7 @@ def test_what_fits_trains(name, plan):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_does_not_fit_runs_out_of_memory(name, plan):
-    """Below the floor: the plan says `does_not_fit`, exit code 1; TensorFlow raises ResourceExhaustedError."""
+    """Below the floor: the plan says `does_not_fit`, exit 1; TensorFlow raises ResourceExhaustedError."""
     limit = mib_below(plan(name)[1])
     code, report = plan(name, "--memory", f"{limit}MiB")
     assert (code, report["verdict"]) == (1, "does_not_fit")

@@ -19,7 +19,7 @@ THREADS = 2
 
 
 def unaligned(array):
-    """The same numbers at an address that is no multiple of 64: TensorFlow copies them always, not by luck."""
+    """The same numbers at an address that is no multiple of 64: TensorFlow always copies these."""
     memory = numpy.empty(array.nbytes + 128, "uint8")
     start = -memory.ctypes.data % 64 + array.itemsize
     copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
