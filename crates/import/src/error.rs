@@ -63,7 +63,7 @@ pub enum ImportError {
     /// A subclassed model: its graph is in Python code, not in the file.
     #[error(
         "the model '{name}' of class {class} is subclassed, so the file does not hold its graph: build it with the \
-         functional API, or call brimful.plan(model) from Python"
+         functional API, keras.Model(inputs, outputs), and save that"
     )]
     Subclassed {
         /// The model's name.

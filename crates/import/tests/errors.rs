@@ -79,12 +79,13 @@ fn other_files_are_recognised() {
     );
     assert_eq!(
         said(b"\x08\x01\x12\xc5\x90\x10\x0a\x00"),
-        format!("this is a TensorFlow SavedModel, not a Keras 3 model: {resave}")
+        "this is a TensorFlow SavedModel, not a Keras 3 model: save the model itself with model.save('model.keras'), not its \
+         export"
     );
     assert_eq!(
         said(b"\x80\x02}q\x00."),
-        "this is a Python pickle, such as an old PyTorch checkpoint, not a Keras 3 model: it holds no graph; call \
-         brimful.plan(model, example_inputs) from Python"
+        "this is a Python pickle, such as an old PyTorch checkpoint, not a Keras 3 model: it holds weights but no graph of \
+         layers, and plans for PyTorch are not there yet"
     );
     assert_eq!(
         said(b"\x08\x08\x12\x07pytorch\x1a\x052.1.0"),
@@ -97,13 +98,13 @@ fn other_files_are_recognised() {
     );
     assert_eq!(
         said(b"\x40\0\0\0\0\0\0\0{\"weight\":{}}"),
-        "this is a safetensors file, not a Keras 3 model: it holds weights but no graph; call brimful.plan(model, \
-         example_inputs) from Python"
+        "this is a safetensors file, not a Keras 3 model: it holds weights but no graph of \
+         layers, and plans for PyTorch are not there yet"
     );
     assert_eq!(
         said(&archive(&[("model/data.pkl", b"x"), ("model/version", b"3")])),
-        "this is a PyTorch checkpoint, not a Keras 3 model: it holds weights but no graph; call brimful.plan(model, \
-         example_inputs) from Python"
+        "this is a PyTorch checkpoint, not a Keras 3 model: it holds weights but no graph of \
+         layers, and plans for PyTorch are not there yet"
     );
     assert_eq!(
         said(&archive(&[("model.weights.h5", b"x")])),
@@ -241,7 +242,7 @@ fn a_subclassed_model_is_told_what_to_do() {
     assert_eq!(
         said_json(&model),
         "the model 'mine' of class MyModel is subclassed, so the file does not hold its graph: build it with the functional \
-         API, or call brimful.plan(model) from Python"
+         API, keras.Model(inputs, outputs), and save that"
     );
 }
 

@@ -206,7 +206,7 @@ fn unknown_code_gives_an_answer_and_notes() {
     assert_eq!(
         model.notes[0].text,
         "The code of Widen is not in the file: its output is taken to be (batch, 10, 12), its memory is a \
-         guess and its weights are not counted. Call brimful.plan(model) from Python for an exact answer."
+         guess and its weights are not counted."
     );
 }
 

@@ -99,6 +99,11 @@ fn verdict(report: &Report, page: &mut Page) {
             let over = size(needed - usable);
             ("Does not fit:", format!(" needs {} {of}, {over} too much.", size(needed)))
         }
+        // Enough bytes, but in pieces: in most orders a request finds no gap that is large enough.
+        Verdict::DoesNotFit if needed <= usable => {
+            let text = format!(" needs {} {of}, but finds it in pieces that are too small.", size(needed));
+            ("Does not fit:", text)
+        }
         Verdict::DoesNotFit => ("Does not fit:", format!(" needs {} {of}.", size(needed))),
     };
     page.headline(report.verdict, word, &rest);

@@ -58,11 +58,11 @@ fn read_zip(bytes: &[u8]) -> Result<Texts> {
         if names(&archive, "data.pkl") {
             return Err(ImportError::Foreign {
                 kind: "a PyTorch checkpoint",
-                advice: "it holds weights but no graph; call brimful.plan(model, example_inputs) from Python",
+                advice: "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
             });
         }
         if names(&archive, "saved_model.pb") {
-            return Err(ImportError::Foreign { kind: "a zipped TensorFlow SavedModel", advice: RESAVE });
+            return Err(ImportError::Foreign { kind: "a zipped TensorFlow SavedModel", advice: REBUILD });
         }
         if names(&archive, "model.weights.h5") {
             return Err(ImportError::Foreign {
@@ -102,6 +102,9 @@ fn archive_error(entry: &str, error: &ZipError) -> ImportError {
 
 const RESAVE: &str = "load it in Keras and save it again with model.save('model.keras')";
 
+/// A SavedModel has lost its layers: Keras 3 loads it for inference only.
+const REBUILD: &str = "save the model itself with model.save('model.keras'), not its export";
+
 /// Files of other kinds that people have at hand, by their first bytes.
 fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     if bytes.starts_with(b"\x89HDF\r\n\x1a\n") {
@@ -111,13 +114,13 @@ fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     if bytes.len() > 2 && bytes[0] == 0x80 && (2..=5).contains(&bytes[1]) {
         return Some((
             "a Python pickle, such as an old PyTorch checkpoint",
-            "it holds no graph; call brimful.plan(model, example_inputs) from Python",
+            "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
         ));
     }
     // SavedModel: field 1 (schema version 1) and field 2 (meta_graphs), or the latter alone.
     let start = &bytes[..bytes.len().min(4096)];
     if bytes.starts_with(b"\x08\x01\x12") || (bytes.len() > 8 && bytes[0] == 0x12 && start.contains(&0)) {
-        return Some(("a TensorFlow SavedModel", RESAVE));
+        return Some(("a TensorFlow SavedModel", REBUILD));
     }
     // ONNX: field 1 (ir_version, a small varint), then field 2 (producer_name) or 8 (opset) of ModelProto.
     if bytes.len() > 4 && bytes[0] == 0x08 && bytes[1] < 32 && matches!(bytes[2], 0x12 | 0x1a | 0x22 | 0x3a | 0x42) {
@@ -132,7 +135,7 @@ fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     if bytes.len() > 9 && bytes[8] == b'{' && bytes[1..8].iter().rev().take(4).all(|&byte| byte == 0) {
         return Some((
             "a safetensors file",
-            "it holds weights but no graph; call brimful.plan(model, example_inputs) from Python",
+            "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
         ));
     }
     None

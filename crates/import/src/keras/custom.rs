@@ -30,7 +30,7 @@ pub(super) fn call<'d>(cx: &mut Cx<'_, 'd>, module: &str, hints: Hints<'d>) -> R
     let module = if module == "unknown" { String::new() } else { format!(" (module {module})") };
     let text = format!(
         "The code of {class}{module} is not in the file: its output is taken to be {shape}, its memory is a guess \
-         and its weights are not counted. Call brimful.plan(model) from Python for an exact answer."
+         and its weights are not counted."
     );
     cx.note("custom_layer", text);
     Ok(value)
