@@ -4,7 +4,7 @@
 //! are run; the prediction is their median and the range their spread. Not counted: what other processes hold.
 
 use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
-use crate::allocator::{Holder, Placement, place};
+use crate::allocator::{Holder, Placement, holders, place};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared};
@@ -65,10 +65,9 @@ pub struct Prediction {
     pub slack_bytes: u64,
     /// A fixed pool of this size serves every order; 0 for a pool that grows.
     pub sufficient_bytes: u64,
-    /// Who holds memory at the peak.
-    pub holders: Vec<(Cause, Holder)>,
-    /// The request that made the peak.
-    pub at: Option<(Phase, Cause)>,
+    /// The order that stands for the others, and its peak.
+    order: usize,
+    peak_event: Option<usize>,
 }
 
 impl Runs {
@@ -102,24 +101,18 @@ impl Runs {
     /// Places the runs at a batch size, in a pool without limit.
     pub fn predict(&self, batch: u64) -> Prediction {
         let mut sufficient_bytes = 0;
-        let mut placed: Vec<(Placement, &Trace)> = Vec::new();
-        for trace in &self.traces {
+        let mut placed: Vec<(Placement, usize)> = Vec::new();
+        for (order, trace) in self.traces.iter().enumerate() {
             let (placement, pool) = self.place(trace, batch, u64::MAX >> 8);
             if self.processor == Processor::Gpu {
                 sufficient_bytes = sufficient_bytes.max(pool.span_bytes() + MAX_INTERNAL_FRAGMENTATION_BYTES);
             }
-            placed.push((placement, trace));
+            placed.push((placement, order));
         }
         placed.sort_by_key(|(placement, _)| placement.peak_allocated_bytes);
         let (low, high) = (&placed[0].0, &placed[placed.len() - 1].0);
         let (low_bytes, high_bytes) = (low.peak_allocated_bytes, high.peak_allocated_bytes);
-        let (placement, trace) = &placed[placed.len() / 2];
-        let holders = placement
-            .holders(trace, batch)
-            .into_iter()
-            .map(|holder| (trace.causes[holder.cause.0 as usize].clone(), holder))
-            .collect();
-        let at = placement.peak_event.and_then(|event| moment(trace, event, batch, placement.peak_allocated_bytes));
+        let (placement, order) = &placed[placed.len() / 2];
         Prediction {
             allocated_bytes: placement.peak_allocated_bytes,
             reserved_bytes: placement.peak_reserved_bytes,
@@ -128,9 +121,22 @@ impl Runs {
             floor_bytes: placement.floor_peak_bytes,
             slack_bytes: placement.peak_allocated_bytes.saturating_sub(placement.requested_at_peak_bytes),
             sufficient_bytes,
-            holders,
-            at,
+            order: *order,
+            peak_event: placement.peak_event,
         }
+    }
+
+    /// Who holds memory at the peak of a prediction for this batch.
+    pub fn holders(&self, prediction: &Prediction, batch: u64) -> Vec<(Cause, Holder)> {
+        let trace = &self.traces[prediction.order];
+        let Some(event) = prediction.peak_event else { return Vec::new() };
+        let holders = holders(trace, event, batch).into_iter();
+        holders.map(|holder| (trace.causes[holder.cause.0 as usize].clone(), holder)).collect()
+    }
+
+    /// The request that made the peak of a prediction for this batch, and its phase.
+    pub fn moment(&self, prediction: &Prediction, batch: u64) -> Option<(Phase, Cause)> {
+        moment(&self.traces[prediction.order], prediction.peak_event?, batch, prediction.allocated_bytes)
     }
 
     /// Whether every order gets through in a pool of this size.

@@ -38,4 +38,4 @@ pub trait Allocator {
 }
 
 mod placement;
-pub use placement::{Failure, Holder, Placement, place};
+pub use placement::{Failure, Holder, Placement, holders, place};

@@ -94,22 +94,19 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
     placement
 }
 
-impl Placement {
-    /// Who holds memory at the peak, in order of allocation.
-    pub fn holders(&self, trace: &Trace, batch: u64) -> Vec<Holder> {
-        let Some(end) = self.peak_event else { return Vec::new() };
-        let mut alive: Vec<Option<Holder>> = vec![None; trace.buffer_count as usize];
-        let mut order: Vec<BufferId> = Vec::new();
-        for event in &trace.events[..=end] {
-            match *event {
-                Event::Alloc { buffer, size, cause, role } => {
-                    alive[buffer.0 as usize] = Some(Holder { cause, role, bytes: size.at(batch) });
-                    order.push(buffer);
-                }
-                Event::Free { buffer } => alive[buffer.0 as usize] = None,
-                Event::Mark { .. } => {}
+/// Who holds memory after an event, in order of allocation.
+pub fn holders(trace: &Trace, event: usize, batch: u64) -> Vec<Holder> {
+    let mut alive: Vec<Option<Holder>> = vec![None; trace.buffer_count as usize];
+    let mut order: Vec<BufferId> = Vec::new();
+    for event in trace.events.iter().take(event.saturating_add(1)) {
+        match *event {
+            Event::Alloc { buffer, size, cause, role } => {
+                alive[buffer.0 as usize] = Some(Holder { cause, role, bytes: size.at(batch) });
+                order.push(buffer);
             }
+            Event::Free { buffer } => alive[buffer.0 as usize] = None,
+            Event::Mark { .. } => {}
         }
-        order.into_iter().filter_map(|buffer| alive[buffer.0 as usize].take()).collect()
     }
+    order.into_iter().filter_map(|buffer| alive[buffer.0 as usize].take()).collect()
 }

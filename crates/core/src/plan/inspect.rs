@@ -1,25 +1,26 @@
 //! What a prediction says about where the memory goes.
 //!
-//! In: a prediction and its holders. Out: the report's breakdown, moment, heaviest layers and notes.
+//! In: an outcome and the holders of its peak. Out: the report's breakdown, moment, heaviest layers and notes.
 
 use std::collections::BTreeMap;
 
 use super::Request;
 use super::simulate::Outcome;
+use crate::allocator::Holder;
 use crate::model::{Model, Note, OpKind};
 use crate::predict::Prediction;
 use crate::report::{Breakdown, LayerShare, Moment, NoteReport};
 use crate::step::Processor;
-use crate::trace::{Phase, Role};
+use crate::trace::{Cause, Phase, Role};
 
 /// How many layers a report shows.
 pub const SHOWN_LAYERS: usize = 10;
 
 /// The peak by role. The parts add up to what is allocated and the context.
-pub fn breakdown(prediction: &Prediction, context_bytes: u64) -> Breakdown {
+pub fn breakdown(prediction: &Prediction, holders: &[(Cause, Holder)], context_bytes: u64) -> Breakdown {
     let mut parts = Breakdown { context: context_bytes, ..Breakdown::default() };
     let mut held = 0u64;
-    for (_, holder) in &prediction.holders {
+    for (_, holder) in holders {
         let part = match holder.role {
             Role::Parameter => &mut parts.parameters,
             Role::Gradient => &mut parts.gradients,
@@ -37,8 +38,8 @@ pub fn breakdown(prediction: &Prediction, context_bytes: u64) -> Breakdown {
 }
 
 /// The moment of the peak.
-pub fn moment(prediction: &Prediction) -> Option<Moment> {
-    let (phase, cause) = prediction.at.as_ref()?;
+pub fn moment(outcome: &Outcome) -> Option<Moment> {
+    let (phase, cause) = outcome.runs.moment(&outcome.prediction, outcome.setup.at_once())?;
     let phase = match phase {
         Phase::Setup => "setup",
         Phase::Forward => "forward",
@@ -54,9 +55,9 @@ pub fn moment(prediction: &Prediction) -> Option<Moment> {
 }
 
 /// The layers that hold most at the peak, most bytes first.
-pub fn heaviest_layers(model: &Model, prediction: &Prediction, count: usize) -> Vec<LayerShare> {
+pub fn heaviest_layers(model: &Model, holders: &[(Cause, Holder)], count: usize) -> Vec<LayerShare> {
     let mut shares: BTreeMap<&str, LayerShare> = BTreeMap::new();
-    for (cause, holder) in prediction.holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
+    for (cause, holder) in holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
         let share = shares.entry(&cause.layer).or_insert_with(|| LayerShare {
             layer: cause.layer.to_string(),
             class: String::new(),

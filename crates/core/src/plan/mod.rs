@@ -114,6 +114,7 @@ fn report(
 ) -> Report {
     let context_bytes = request.device.context_bytes(request.framework);
     let prediction = &outcome.prediction;
+    let holders = outcome.runs.holders(prediction, outcome.setup.at_once());
     let mode = match request.job.mode {
         Mode::Training => "training",
         Mode::Inference => "inference",
@@ -146,10 +147,10 @@ fn report(
             low_bytes: prediction.low_bytes.saturating_add(context_bytes),
             high_bytes: prediction.high_bytes.saturating_add(context_bytes),
             floor_bytes: prediction.floor_bytes,
-            at: inspect::moment(prediction),
+            at: inspect::moment(outcome),
         },
-        breakdown: inspect::breakdown(prediction, context_bytes),
-        layers: inspect::heaviest_layers(&outcome.model, prediction, inspect::SHOWN_LAYERS),
+        breakdown: inspect::breakdown(prediction, &holders, context_bytes),
+        layers: inspect::heaviest_layers(&outcome.model, &holders, inspect::SHOWN_LAYERS),
         verdict,
         max_batch: largest.batch,
         safe_batches: largest.safe,

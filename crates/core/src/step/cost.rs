@@ -3,7 +3,6 @@
 //! In: a graph. Out: [`StepCost`]: kernels, operations and bytes of the network and of the update, linear in the batch.
 //! Rates are the business of whoever asks for time.
 
-use super::executor::is_inexpensive;
 use super::graph::Graph;
 use crate::bytes::Size;
 use crate::model::DType;
@@ -54,7 +53,7 @@ impl StepCost {
     /// Adds up a graph; `sizes` are those of its values.
     pub fn of(graph: &Graph, sizes: &[Size]) -> StepCost {
         let mut cost = StepCost::default();
-        for node in graph.nodes.iter().filter(|node| !is_inexpensive(node.kernel.name)) {
+        for node in graph.nodes.iter().filter(|node| !node.free) {
             let part = if node.phase == Phase::Optimizer { &mut cost.update } else { &mut cost.network };
             part.kernels += 1;
             part.operations.add(node.work);

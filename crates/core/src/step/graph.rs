@@ -104,6 +104,9 @@ pub struct Node {
     pub layer: Option<u32>,
     /// Which part of the step it belongs to.
     pub phase: Phase,
+    /// It costs next to nothing, so the thread that makes it ready runs it at once (its `IsExpensive()` is false in
+    /// TensorFlow): a read, a constant, a view.
+    pub free: bool,
 }
 
 /// Which inputs a kernel may overwrite.
@@ -244,6 +247,7 @@ impl Graph {
             work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
+            free: true,
         });
         value
     }
@@ -271,6 +275,7 @@ impl Graph {
             work: new.work,
             layer: self.layer,
             phase: self.phase,
+            free: false,
         });
         if let Some(key) = key {
             self.known.insert(key, id);
@@ -315,6 +320,7 @@ impl Graph {
             work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
+            free: true,
         });
         value
     }
@@ -345,6 +351,7 @@ impl Graph {
             work: Size::ZERO,
             layer: self.layer,
             phase: self.phase,
+            free: false,
         })
     }
 

@@ -119,7 +119,8 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// The context of a request whose job was run.
     pub fn new(request: &'a Request<'a>, simulator: &'a Simulator<'a>, base: Arc<Outcome>) -> Context<'a> {
-        let layers = inspect::heaviest_layers(&base.model, &base.prediction, usize::MAX);
+        let holders = base.runs.holders(&base.prediction, base.setup.at_once());
+        let layers = inspect::heaviest_layers(&base.model, &holders, usize::MAX);
         Context { request, simulator, base, layers }
     }
 

@@ -14,7 +14,6 @@ mod run;
 mod workers;
 
 pub use prepared::Prepared;
-pub(crate) use prepared::is_inexpensive;
 
 use crate::trace::Trace;
 

@@ -173,16 +173,11 @@ fn read_role(made: Phase, read: Phase) -> Role {
 /// Nanoseconds to start a kernel, or to queue it on a GPU.
 const START_NS: u64 = 5_000;
 
-/// Kernels that cost next to nothing run at once on the thread that made them ready (their `IsExpensive()` is false).
-pub(crate) fn is_inexpensive(name: &str) -> bool {
-    matches!(name, "Const" | "Identity" | "Reshape" | "ReadVariableOp" | "_Arg" | "Squeeze")
-}
-
 /// Nanoseconds that a kernel runs, roughly: 150 operations a nanosecond, 40 bytes a nanosecond, 5 µs to start. The rates
 /// were read off the time stamps of TensorFlow's own log on a two-core machine; only the order in which parallel kernels end
 /// depends on them.
 fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
-    if is_inexpensive(node.kernel.name) {
+    if node.free {
         return 0;
     }
     let Some(batch) = batch else { return START_NS };
