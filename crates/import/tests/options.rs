@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
-    Activation, Compiled, DType, Model, NormKind, OpKind, OptimizerConfig, Reduction, RnnCell, Shape,
+    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Reduction, RnnCell, Shape,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
 
@@ -149,7 +149,7 @@ fn compile_settings_are_read() {
         adam,
         Compiled {
             optimizer: Some(OptimizerConfig::named("adam")),
-            losses: vec!["mse".to_owned()],
+            losses: vec![Loss::named("mse")],
             metrics: vec!["mae".to_owned(), "root_mean_squared_error".to_owned()],
             jit: Some(false),
         }
@@ -163,7 +163,7 @@ fn compile_settings_are_read() {
         ..OptimizerConfig::named("sgd")
     };
     assert_eq!(sgd.optimizer, Some(expected));
-    assert_eq!(sgd.losses, ["mean_squared_error"]);
+    assert_eq!(sgd.losses, [Loss::named("mean_squared_error")]);
     let scaled = model("keras_extra/compiled_scaled.keras").compiled;
     let expected = OptimizerConfig {
         amsgrad: true,

@@ -7,7 +7,7 @@ mod place;
 
 use anyhow::{anyhow, bail};
 use brimful_core::framework::Framework;
-use brimful_core::model::{Compiled, Model, OptimizerConfig};
+use brimful_core::model::{Compiled, Loss, Model, OptimizerConfig};
 use brimful_core::plan::{ModelChange, ModelSource, Request, plan};
 use brimful_core::report::{NoteReport, Report, Style, Verdict};
 use brimful_core::step::{Job, Mode, Processor};
@@ -87,7 +87,7 @@ fn job(args: &PlanArgs, compiled: Compiled, precision: &str, place: &Place) -> (
         note("default_batch", "No --batch was given: 32 is assumed, the default of Keras's fit().");
     }
     let mode = if args.inference { Mode::Inference } else { Mode::Training };
-    let losses = args.loss.clone().map_or(compiled.losses, |loss| vec![loss]);
+    let losses = args.loss.as_deref().map_or(compiled.losses, |loss| vec![Loss::named(loss)]);
     if mode == Mode::Training {
         match (args.optimizer.is_none() && compiled.optimizer.is_none(), losses.is_empty()) {
             (true, true) => note(

@@ -88,6 +88,7 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                     allocator.free(handle);
                 }
             }
+            Event::Relabel { .. } => {}
             Event::Mark { phase: next } => phase = next,
         }
     }
@@ -105,6 +106,11 @@ pub fn holders(trace: &Trace, event: usize, batch: u64) -> Vec<Holder> {
                 order.push(buffer);
             }
             Event::Free { buffer } => alive[buffer.0 as usize] = None,
+            Event::Relabel { buffer, role } => {
+                if let Some(holder) = &mut alive[buffer.0 as usize] {
+                    holder.role = role;
+                }
+            }
             Event::Mark { .. } => {}
         }
     }

@@ -101,12 +101,31 @@ pub struct Note {
 pub struct Compiled {
     /// The optimizer.
     pub optimizer: Option<OptimizerConfig>,
-    /// The loss of each output, as the framework names it, such as `sparse_categorical_crossentropy`.
-    pub losses: Vec<String>,
+    /// The loss of each output.
+    pub losses: Vec<Loss>,
     /// The metrics' names.
     pub metrics: Vec<String>,
     /// Whether the step is compiled by XLA.
     pub jit: Option<bool>,
+}
+
+/// A loss and the setting that changes its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Loss {
+    /// As the framework names it, such as `sparse_categorical_crossentropy`.
+    pub name: String,
+    /// The output is not probabilities but what a softmax or sigmoid would be taken of.
+    pub from_logits: bool,
+}
+
+impl Loss {
+    /// A loss by name; `_from_logits` behind the name says that it takes logits.
+    pub fn named(name: &str) -> Loss {
+        match name.strip_suffix("_from_logits") {
+            Some(name) => Loss { name: name.to_owned(), from_logits: true },
+            None => Loss { name: name.to_owned(), from_logits: false },
+        }
+    }
 }
 
 /// An optimizer and the settings that change its memory.
@@ -137,6 +156,11 @@ pub struct OptimizerConfig {
 }
 
 impl OptimizerConfig {
+    /// Whether weights decay: as set, or by the optimizer's own default.
+    pub fn decays_weights(&self) -> bool {
+        self.weight_decay || matches!(self.name.as_str(), "adamw" | "muon")
+    }
+
     /// An optimizer by name, with the framework's defaults.
     pub fn named(name: &str) -> OptimizerConfig {
         OptimizerConfig {

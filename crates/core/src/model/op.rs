@@ -98,6 +98,8 @@ pub enum OpKind {
     Preprocess {
         /// How many results of the input's or output's size exist at once, by reading the layer's code.
         live_copies: u32,
+        /// Random augmentation: at inference the output is the input.
+        training_only: bool,
     },
     /// A function of several elementwise steps, such as those that `keras.ops` call chains or small layers make.
     Elementwise {
@@ -117,6 +119,8 @@ pub enum OpKind {
     ActivityRegularization,
     /// Nothing: the output is the input.
     Identity,
+    /// The input, through which no gradient flows.
+    StopGradient,
     /// A layer whose code is not known: bounded by a guess that a note explains.
     Opaque {
         /// Results of the output's size that are assumed to be kept for backward.

@@ -166,6 +166,7 @@ pub fn floor_line(trace: &Trace, batch: u64) -> FloorLine {
                 bytes = bytes.saturating_sub(freed);
                 per_sample = per_sample.saturating_sub(grows);
             }
+            Event::Relabel { .. } => {}
             Event::Mark { phase } => stepping = phase != Phase::Setup,
         }
     }

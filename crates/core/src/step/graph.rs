@@ -252,11 +252,16 @@ impl Graph {
         value
     }
 
-    /// Adds a kernel call with one result; an equal call with no scratch and no ordering is not added again.
+    /// Adds a kernel call with one result; an equal call that waits for nothing else is not added again.
     pub fn add(&mut self, new: NewNode<'_>) -> ValueId {
         let key = new.after.is_empty().then(|| (new.kernel, SmallVec::from_slice(new.inputs)));
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
-            return self.nodes[known.0 as usize].outputs[0];
+            let output = self.nodes[known.0 as usize].outputs[0];
+            // The same kernel on the same inputs may reduce or repeat to another shape.
+            let value = self.value(output);
+            if value.shape == new.output.0 && value.dtype == new.output.1 {
+                return output;
+            }
         }
         let differentiable =
             new.output.1.is_float() && new.inputs.iter().any(|&input| self.value(input).differentiable);

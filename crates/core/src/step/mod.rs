@@ -8,7 +8,7 @@ pub mod executor;
 pub mod graph;
 pub mod tensorflow;
 
-use crate::model::OptimizerConfig;
+use crate::model::{Loss, OptimizerConfig};
 
 /// What is asked of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Job {
     /// The optimizer; its settings decide slots and temporaries.
     pub optimizer: OptimizerConfig,
     /// The loss of each output; the last one stands for further outputs. Empty: chosen from the output's shape.
-    pub losses: Vec<String>,
+    pub losses: Vec<Loss>,
     /// Training or inference.
     pub mode: Mode,
     /// Where it runs.

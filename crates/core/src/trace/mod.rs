@@ -78,6 +78,13 @@ pub enum Event {
         /// A buffer that was allocated and not yet freed.
         buffer: BufferId,
     },
+    /// A buffer that lives on serves another purpose from here on: it was overwritten, or became a variable's value.
+    Relabel {
+        /// The buffer.
+        buffer: BufferId,
+        /// What it is for now.
+        role: Role,
+    },
     /// What follows belongs to this phase.
     Mark {
         /// The phase.

@@ -2,7 +2,7 @@
 //!
 //! In: `compile_config`. Out: [`Compiled`]. Learning rates, schedules and loss weights take no memory and are passed over.
 
-use brimful_core::model::{Compiled, OptimizerConfig};
+use brimful_core::model::{Compiled, Loss, OptimizerConfig};
 
 use super::json::Json;
 
@@ -12,7 +12,7 @@ pub(super) fn read(json: &Json) -> Compiled {
         compiled.optimizer = optimizer_config(optimizer);
     }
     if let Some(loss) = json.get("loss") {
-        names(loss, &mut compiled.losses);
+        losses(loss, &mut compiled.losses);
     }
     for key in ["metrics", "weighted_metrics"] {
         if let Some(metrics) = json.get(key) {
@@ -51,6 +51,24 @@ fn optimizer_config(json: &Json) -> Option<OptimizerConfig> {
     let steps = config.get("gradient_accumulation_steps").and_then(Json::as_int);
     optimizer.accumulate_steps = steps.and_then(|steps| u32::try_from(steps).ok()).map_or(1, |steps| steps.max(1));
     Some(optimizer)
+}
+
+/// Losses: names, or serialized objects with their settings.
+fn losses(json: &Json, found: &mut Vec<Loss>) {
+    let from_logits = |json: &Json| {
+        json.get("config").and_then(|config| config.get("from_logits")).and_then(Json::as_bool).unwrap_or(false)
+    };
+    match json {
+        Json::Array(items) => items.iter().for_each(|item| losses(item, found)),
+        Json::Object(entries) if json.get("class_name").is_none() => {
+            entries.iter().for_each(|(_, item)| losses(item, found));
+        }
+        _ => {
+            let mut named = Vec::new();
+            names(json, &mut named);
+            found.extend(named.into_iter().map(|name| Loss { name, from_logits: from_logits(json) }));
+        }
+    }
 }
 
 /// Names of losses or metrics: text, serialized objects, or lists and dictionaries of either.

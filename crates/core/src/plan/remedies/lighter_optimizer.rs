@@ -5,6 +5,7 @@
 use super::{Change, Context, Effect, Remedy, optimizer_class};
 use crate::model::OptimizerConfig;
 use crate::plan::setup::Setup;
+use crate::step::tensorflow::slot_count;
 
 /// `lighter_optimizer`.
 pub struct LighterOptimizer;
@@ -19,11 +20,13 @@ impl Remedy for LighterOptimizer {
         if !context.training() || now.name != context.request.job.optimizer.name {
             return Vec::new();
         }
+        // A vector stands for weights of any shape: no optimizer keeps more for a matrix.
+        let slots = slot_count(now, &[1], false);
         let mut lighter = Vec::new();
-        if slots(now) > 1 {
+        if slots > 1 {
             lighter.push("lion");
         }
-        if slots(now) > 0 {
+        if slots > 0 {
             lighter.push("sgd");
         }
         lighter.into_iter().map(|name| change(setup, now, name)).collect()
@@ -34,7 +37,7 @@ fn change(setup: &Setup, now: &OptimizerConfig, name: &str) -> Change {
     let plain = OptimizerConfig::named(name);
     // What does not belong to the rule itself stays as it is.
     let optimizer = OptimizerConfig {
-        weight_decay: now.weight_decay || now.name == "adamw",
+        weight_decay: now.decays_weights(),
         clip_each: now.clip_each,
         clip_global: now.clip_global,
         ema: now.ema,
@@ -60,14 +63,4 @@ fn change(setup: &Setup, now: &OptimizerConfig, name: &str) -> Change {
     let title = format!("Train with {after}, which keeps {keeps}, in place of {before}");
     let keras = format!("model.compile(optimizer=keras.optimizers.{keras}");
     Change::new(title, changed, Effect::Training, keras, Some(torch))
-}
-
-/// Slots of a weight's size that an optimizer keeps.
-fn slots(optimizer: &OptimizerConfig) -> u32 {
-    match optimizer.name.as_str() {
-        "sgd" => u32::from(optimizer.momentum),
-        "lion" | "adagrad" | "adafactor" | "muon" => 1,
-        "rmsprop" => 1 + u32::from(optimizer.momentum) + u32::from(optimizer.centered),
-        _ => 2 + u32::from(optimizer.amsgrad),
-    }
 }

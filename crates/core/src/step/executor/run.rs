@@ -20,8 +20,8 @@ pub(super) struct Run<'a> {
     phase: Option<Phase>,
     /// Readers (and owners) of each buffer that are still to come.
     holders: Vec<u32>,
-    /// The event that allocated each buffer.
-    born: Vec<u32>,
+    /// What each buffer is for now.
+    role: Vec<Role>,
     variable_buffer: Vec<BufferId>,
     /// The buffer of each value of the step that runs.
     value_buffer: Vec<BufferId>,
@@ -38,7 +38,7 @@ impl<'a> Run<'a> {
             trace,
             phase: None,
             holders: Vec::new(),
-            born: Vec::new(),
+            role: Vec::new(),
             variable_buffer: Vec::new(),
             value_buffer: vec![NONE; prepared.graph.values.len()],
         }
@@ -53,15 +53,17 @@ impl<'a> Run<'a> {
     fn alloc(&mut self, size: Size, cause: CauseId, role: Role, holders: u32) -> BufferId {
         let buffer = BufferId(self.holders.len() as u32);
         self.holders.push(holders);
-        self.born.push(self.trace.events.len() as u32);
+        self.role.push(role);
         self.trace.events.push(Event::Alloc { buffer, size, cause, role });
         buffer
     }
 
-    /// A buffer that is taken over counts for the most lasting of its uses.
-    fn promote(&mut self, buffer: BufferId, new: Role) {
-        if let Event::Alloc { role, .. } = &mut self.trace.events[self.born[buffer.0 as usize] as usize] {
-            *role = (*role).min(new);
+    /// A buffer is taken over for another use.
+    fn relabel(&mut self, buffer: BufferId, role: Role) {
+        let known = &mut self.role[buffer.0 as usize];
+        if *known != role {
+            *known = role;
+            self.trace.events.push(Event::Relabel { buffer, role });
         }
     }
 
@@ -197,7 +199,7 @@ impl<'a> Run<'a> {
                 Storage::Own => {
                     if !taken && let Some(buffer) = self.overwritable(node, output) {
                         taken = true;
-                        self.promote(buffer, prepared.roles[index]);
+                        self.relabel(buffer, prepared.roles[index]);
                         buffer
                     } else {
                         self.alloc(prepared.sizes[index], cause, prepared.roles[index], 0)
@@ -267,7 +269,7 @@ impl<'a> Run<'a> {
             // The variable takes the value's own buffer.
             Some(buffer) => {
                 self.holders[buffer.0 as usize] += 1;
-                self.promote(buffer, known.role);
+                self.relabel(buffer, known.role);
                 buffer
             }
             None => {

@@ -25,6 +25,15 @@ pub(super) enum Gradient {
 /// The attribute of a transposition whose gradient costs nothing.
 pub(super) const FOLDED: u32 = u32::MAX;
 
+/// Kernels through which no gradient flows: random numbers, comparisons, integer results, encodings.
+fn has_no_gradient(name: &str) -> bool {
+    name.starts_with("StatelessRandom")
+        || matches!(
+            name,
+            "Preprocess" | "ArgMax" | "Equal" | "Greater" | "GreaterEqual" | "Less" | "LessEqual" | "Sign" | "Loss"
+        )
+}
+
 /// Gradients by weight, in a fixed order.
 pub(super) type Gradients = BTreeMap<VariableId, Gradient>;
 
@@ -68,7 +77,16 @@ impl Lowering<'_> {
             }
         }
         for (variable, (values, indices)) in tape.rows {
-            gradients.insert(variable, Gradient::Rows { values, indices });
+            let rows = match gradients.get(&variable) {
+                // A table that is also read as a whole: by a regularizer, or by a tied output layer.
+                Some(&Gradient::Dense(dense)) => {
+                    let shape = self.graph.variables[variable.0 as usize].shape.clone();
+                    let summed = self.copy("UnsortedSegmentSum", &[values, indices], shape, 0);
+                    Gradient::Dense(self.sum_of(vec![dense, summed]))
+                }
+                _ => Gradient::Rows { values, indices },
+            };
+            gradients.insert(variable, rows);
         }
         self.graph.layer = None;
         gradients
@@ -236,6 +254,15 @@ impl Lowering<'_> {
                     }
                 }
             }
+            "Opaque" => {
+                for (&input, _) in inputs.iter().zip(&wants).filter(|&(_, &wants)| wants) {
+                    let shape = self.shape(input);
+                    let gradient = self.copy("OpaqueGrad", &[g, y, input], shape, kernel.attr);
+                    let (size, node) = (self.graph.size(gradient), self.graph.value(gradient).producer);
+                    self.graph.nodes[node.0 as usize].scratch = vec![size];
+                    self.give(tape, input, gradient);
+                }
+            }
             "While" | "CudnnRNNV3" => {
                 let gradients = self.loop_gradient(kernel, &inputs, y, g);
                 for ((&input, &wants), gradient) in inputs.iter().zip(&wants).zip(gradients) {
@@ -360,15 +387,10 @@ impl Lowering<'_> {
                 let g = self.cast(g, crate::model::DType::Float32);
                 self.copy("ResizeBilinearGrad", &[g, x], shape, kernel.attr)
             }
-            "Opaque" => {
-                let gradient = self.copy("OpaqueGrad", &[g, y, x], shape, kernel.attr);
-                let size = self.graph.size(gradient);
-                let node = self.graph.value(gradient).producer;
-                self.graph.nodes[node.0 as usize].scratch = vec![size];
-                gradient
+            _ => {
+                debug_assert!(has_no_gradient(name), "{name} has no gradient rule");
+                return None;
             }
-            // Random numbers, comparisons, integer functions: no gradient.
-            _ => return None,
         })
     }
 

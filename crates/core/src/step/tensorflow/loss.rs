@@ -4,15 +4,14 @@
 //! with the batch. Metrics other than the loss hold a few bytes each and are not counted.
 
 use super::Lowering;
-use crate::model::{DType, Shape};
+use crate::model::{DType, Loss, Shape};
 use crate::step::graph::{InPlace, ValueId};
 
-/// Losses that take one elementwise function of output and label, by name without underscores.
-const ELEMENTWISE: [&str; 18] = [
-    "mse",
-    "meansquarederror",
-    "mae",
-    "meanabsoluteerror",
+/// Losses that are modelled exactly, besides cross-entropies; by name without underscores.
+const EXACT: [&str; 4] = ["mse", "meansquarederror", "mae", "meanabsoluteerror"];
+
+/// Losses that exist and are counted as one elementwise function of output and label, as mean squared error is.
+const APPROXIMATED: [&str; 14] = [
     "mape",
     "meanabsolutepercentageerror",
     "msle",
@@ -29,6 +28,26 @@ const ELEMENTWISE: [&str; 18] = [
     "tversky",
 ];
 
+/// Cross-entropies, of which the focal ones are counted as plain ones.
+const CROSS_ENTROPIES: [&str; 6] = [
+    "sparsecategoricalcrossentropy",
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+    "binarycrossentropy",
+    "bce",
+    "binaryfocalcrossentropy",
+];
+
+fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "")
+}
+
+/// Whether a loss of this name is known to Keras.
+pub fn is_known(name: &str) -> bool {
+    let name = plain(&Loss::named(name).name);
+    EXACT.iter().chain(&APPROXIMATED).chain(&CROSS_ENTROPIES).any(|known| *known == name)
+}
+
 impl Lowering<'_> {
     /// The loss of each output and of regularizers.
     pub(super) fn losses(&mut self) -> Vec<(ValueId, ValueId)> {
@@ -36,9 +55,9 @@ impl Lowering<'_> {
         let mut seeds = Vec::new();
         for (index, output) in outputs.into_iter().enumerate() {
             let named = self.job.losses.get(index).or(self.job.losses.last()).cloned();
-            let name =
-                named.unwrap_or_else(|| default_loss(self.graph.shape(output), self.produced_by(output)).to_owned());
-            seeds.push(self.loss(&name, output));
+            let guess = default_loss(self.graph.shape(output), self.produced_by(output));
+            let loss = named.unwrap_or_else(|| Loss::named(guess));
+            seeds.push(self.loss(&loss, output));
         }
         for (id, weight) in self.model.weights.iter().enumerate() {
             if weight.regularized && weight.trainable {
@@ -59,19 +78,25 @@ impl Lowering<'_> {
         self.graph.node(self.graph.value(value).producer).kernel.name
     }
 
-    /// The input of the last activation, if it is the one that the loss can take apart.
-    fn logits(&self, output: ValueId, activation: &str) -> Option<ValueId> {
+    /// The output itself if it is logits, or the input of the last activation if the loss can take that apart.
+    fn logits(&self, output: ValueId, activation: &str, from_logits: bool) -> Option<ValueId> {
+        if from_logits {
+            return Some(output);
+        }
         let node = self.graph.node(self.graph.value(output).producer);
         // Half-precision outputs are cast first, which hides the activation from the loss.
         (node.kernel.name == activation && self.dtype(output) == DType::Float32).then(|| node.inputs[0])
     }
 
-    fn loss(&mut self, name: &str, output: ValueId) -> (ValueId, ValueId) {
-        let name = name.to_ascii_lowercase().replace('_', "");
+    fn loss(&mut self, loss: &Loss, output: ValueId) -> (ValueId, ValueId) {
+        let name = plain(&loss.name);
+        if name.contains("focal") {
+            self.note("approximated_loss", format!("Loss '{name}' is counted as plain cross-entropy."));
+        }
         let shape = self.shape(output);
         match name.as_str() {
             "sparsecategoricalcrossentropy" => {
-                let logits = self.logits(output, "Softmax");
+                let logits = self.logits(output, "Softmax", loss.from_logits);
                 let labels = Shape::new(shape.batched, &shape.dims[..shape.rank().saturating_sub(1)]);
                 let fed = self.graph.feed(labels.clone(), DType::Int64);
                 let as_float = self.cast(fed, DType::Float32);
@@ -79,13 +104,17 @@ impl Lowering<'_> {
                 self.cross_entropy("SparseSoftmaxCrossEntropyWithLogits", output, logits, labels)
             }
             "categoricalcrossentropy" | "categoricalfocalcrossentropy" => {
-                let logits = self.logits(output, "Softmax");
+                let logits = self.logits(output, "Softmax", loss.from_logits);
                 let labels = self.graph.feed(shape, DType::Float32);
                 self.cross_entropy("SoftmaxCrossEntropyWithLogits", output, logits, labels)
             }
-            "binarycrossentropy" | "bce" | "binaryfocalcrossentropy" => self.binary_cross_entropy(output),
+            "binarycrossentropy" | "bce" | "binaryfocalcrossentropy" => {
+                self.binary_cross_entropy(output, loss.from_logits)
+            }
             _ => {
-                if !ELEMENTWISE.contains(&name.as_str()) {
+                if APPROXIMATED.contains(&name.as_str()) {
+                    self.note("approximated_loss", format!("Loss '{name}' is counted as mean squared error."));
+                } else if !EXACT.contains(&name.as_str()) {
                     self.note("unknown_loss", format!("Loss '{name}' is not known: counted as mean squared error."));
                 }
                 self.regression(&name, output)
@@ -133,10 +162,10 @@ impl Lowering<'_> {
     }
 
     /// `max(x, 0) − x·z + log(1 + exp(−|x|))` on logits; on probabilities `−z·log(p) − (1−z)·log(1−p)`.
-    fn binary_cross_entropy(&mut self, output: ValueId) -> (ValueId, ValueId) {
+    fn binary_cross_entropy(&mut self, output: ValueId, from_logits: bool) -> (ValueId, ValueId) {
         let shape = self.shape(output);
         let labels = self.graph.feed(shape, DType::Float32);
-        let Some(logits) = self.logits(output, "Sigmoid") else {
+        let Some(logits) = self.logits(output, "Sigmoid", from_logits) else {
             let p = self.clipped(output);
             let log = self.unary("Log", p);
             let first = self.mul_ordered(labels, log);
@@ -148,7 +177,7 @@ impl Lowering<'_> {
             let losses = self.unary("Neg", sum);
             return self.mean_total(losses);
         };
-        let x = logits;
+        let x = self.cast(logits, DType::Float32);
         let zero = self.zeros_like(x);
         let positive = self.compare("GreaterEqual", x, zero);
         let clipped = self.select(positive, x, zero);

@@ -134,7 +134,8 @@ impl Lowering<'_> {
     }
 
     pub(super) fn select(&mut self, condition: ValueId, a: ValueId, b: ValueId) -> ValueId {
-        let shape = broadcast(self.graph.shape(a), self.graph.shape(b));
+        let branches = broadcast(self.graph.shape(a), self.graph.shape(b));
+        let shape = broadcast(self.graph.shape(condition), &branches);
         let dtype = if self.graph.is_constant(a) { self.dtype(b) } else { self.dtype(a) };
         self.call("SelectV2", &[condition, a, b], (shape, dtype), InPlace::NotFirst)
     }

@@ -19,7 +19,8 @@ use super::{Job, Mode};
 use crate::model::{DType, Model, Note, Shape, TensorId, WeightId};
 use crate::trace::{Phase, Role};
 
-pub use optimizers::is_known as is_known_optimizer;
+pub use loss::is_known as is_known_loss;
+pub use optimizers::{NAMES as OPTIMIZERS, is_known as is_known_optimizer, slot_count};
 
 /// What a kernel's attribute index stands for.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use super::Lowering;
 use super::gradient::{Gradient, Gradients};
-use crate::model::Shape;
+use crate::model::{OptimizerConfig, Shape};
 use crate::step::graph::{NodeId, ValueId, Variable, VariableId};
 use crate::trace::Role;
 
@@ -40,6 +40,41 @@ fn registry(name: &str) -> Option<Update> {
     })
 }
 
+/// The names of the optimizers that are modelled.
+pub const NAMES: [&str; 14] = [
+    "sgd",
+    "rmsprop",
+    "adagrad",
+    "adadelta",
+    "adam",
+    "adamw",
+    "adamax",
+    "nadam",
+    "ftrl",
+    "lion",
+    "adafactor",
+    "lamb",
+    "muon",
+    "schedule_free_adamw",
+];
+
+/// Slots of a weight's size that an optimizer keeps for a weight of these dimensions (Muon keeps fewer for matrices).
+pub fn slot_count(optimizer: &OptimizerConfig, dims: &[u64], in_embedding: bool) -> u32 {
+    match optimizer.name.as_str() {
+        "sgd" => u32::from(optimizer.momentum),
+        "lion" | "adagrad" | "adafactor" => 1,
+        "rmsprop" => 1 + u32::from(optimizer.momentum) + u32::from(optimizer.centered),
+        "muon" if orthogonalized(dims, in_embedding) => 1,
+        "adam" | "adamw" => 2 + u32::from(optimizer.amsgrad),
+        _ => 2,
+    }
+}
+
+/// Muon treats matrices alone, and no embeddings (muon.py, `_should_use_adamw`).
+fn orthogonalized(dims: &[u64], in_embedding: bool) -> bool {
+    dims.len() == 2 && !in_embedding
+}
+
 /// Whether an optimizer of this name is modelled.
 pub fn is_known(name: &str) -> bool {
     registry(&name.to_ascii_lowercase()).is_some()
@@ -52,6 +87,7 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         adam
     });
     let mut dense = Vec::new();
+    keep_unused_slots(lowering, &config, &gradients);
     for (variable, gradient) in gradients {
         lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
         dense.push((variable, densify(lowering, variable, gradient)));
@@ -76,7 +112,7 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         if config.accumulate_steps > 1 {
             gradient = Given { dense: accumulate(lowering, variable, gradient.dense), rows: None };
         }
-        if config.weight_decay || config.name == "adamw" {
+        if config.decays_weights() {
             weight_decay(lowering, variable);
         }
         update(lowering, gradient, variable);
@@ -85,6 +121,23 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         }
     }
     lowering.graph.layer = None;
+}
+
+/// Keras makes slots for every trainable weight before it knows which ones have a gradient (base_optimizer.py, `build`).
+fn keep_unused_slots(lowering: &mut Lowering<'_>, config: &OptimizerConfig, gradients: &Gradients) {
+    for (index, weight) in lowering.model.weights.iter().enumerate() {
+        let variable = lowering.variables[index];
+        if weight.trainable && !gradients.contains_key(&variable) {
+            for _ in 0..slot_count(config, &weight.dims, in_embedding(lowering, variable)) {
+                state(lowering, variable);
+            }
+        }
+    }
+}
+
+fn in_embedding(lowering: &Lowering<'_>, variable: VariableId) -> bool {
+    let layer = lowering.graph.variables[variable.0 as usize].layer;
+    layer.is_some_and(|layer| lowering.model.layers[layer as usize].path.to_ascii_lowercase().contains("embedding"))
 }
 
 /// An embedding's gradient is made dense by whatever reads it beside the table: its rows are summed into a table of the
@@ -454,11 +507,11 @@ fn lamb(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
     subtract(lowering, variable, change);
 }
 
-/// Matrices get five Newton–Schulz steps, each with two products of the smaller side; vectors get Adam.
+/// Matrices get five Newton–Schulz steps, each with two products of the smaller side; all else gets Adam.
 fn muon(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
     let gradient = given.dense;
     let dims = lowering.graph.variables[variable.0 as usize].shape.dims.clone();
-    if dims.len() < 2 {
+    if !orthogonalized(&dims, in_embedding(lowering, variable)) {
         return adam(lowering, given, variable);
     }
     let momentum = state(lowering, variable);

@@ -90,7 +90,7 @@ pub(super) fn category_encoding<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result
     let shape = encoded(&cx.shape(x), depth, !one_hot);
     let dtype = cx.policy.compute;
     // A one-hot tensor of all tokens stands behind a count.
-    let kind = OpKind::Preprocess { live_copies: if one_hot { 1 } else { 2 } };
+    let kind = OpKind::Preprocess { live_copies: if one_hot { 1 } else { 2 }, training_only: false };
     Ok(Value::Tensor(cx.op_to(kind, &[x], shape, dtype, &[])?))
 }
 
@@ -99,7 +99,13 @@ pub(super) fn discretization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Va
     let shape = cx.shape(x);
     let mode = cx.text("output_mode").unwrap_or("int");
     if mode == "int" {
-        return Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1 }, &[x], shape, DType::Int32, &[])?));
+        return Ok(Value::Tensor(cx.op_to(
+            OpKind::Preprocess { live_copies: 1, training_only: false },
+            &[x],
+            shape,
+            DType::Int32,
+            &[],
+        )?));
     }
     let bins = cx.get("bin_boundaries").and_then(Json::as_array).map(|edges| edges.len() as u64 + 1);
     let depth = match bins {
@@ -107,7 +113,7 @@ pub(super) fn discretization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Va
         None => cx.positive("num_bins")?,
     };
     let shape = encoded(&shape, depth, mode != "one_hot");
-    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies: 2 }, &[x], shape, &[])?))
+    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies: 2, training_only: false }, &[x], shape, &[])?))
 }
 
 /// Indices of words or numbers: `Hashing`, `StringLookup`, `IntegerLookup`.
@@ -118,11 +124,23 @@ pub(super) fn lookup<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>>
     if mode == "int" {
         let inverted = cx.flag("invert", false) && cx.def.class == "StringLookup";
         let dtype = if inverted { DType::String } else { DType::Int64 };
-        return Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1 }, &[x], shape, dtype, &[])?));
+        return Ok(Value::Tensor(cx.op_to(
+            OpKind::Preprocess { live_copies: 1, training_only: false },
+            &[x],
+            shape,
+            dtype,
+            &[],
+        )?));
     }
     let depth = vocabulary(cx)?;
     let shape = encoded(&shape, depth, mode != "one_hot");
-    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 2 }, &[x], shape, DType::Float32, &[])?))
+    Ok(Value::Tensor(cx.op_to(
+        OpKind::Preprocess { live_copies: 2, training_only: false },
+        &[x],
+        shape,
+        DType::Float32,
+        &[],
+    )?))
 }
 
 /// Columns of an encoding over a vocabulary.
@@ -154,7 +172,13 @@ pub(super) fn hashed_crossing<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<V
         shape = encoded(&shape, cx.positive("num_bins")?, false);
         dtype = DType::Float32;
     }
-    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1 }, &inputs, shape, dtype, &[])?))
+    Ok(Value::Tensor(cx.op_to(
+        OpKind::Preprocess { live_copies: 1, training_only: false },
+        &inputs,
+        shape,
+        dtype,
+        &[],
+    )?))
 }
 
 pub(super) fn text_vectorization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
@@ -172,7 +196,7 @@ pub(super) fn text_vectorization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Resul
         _ => (vocabulary(cx)?, DType::Float32),
     };
     let out = Shape::new(shape.batched, &[shape.dims[0], columns]);
-    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 2 }, &[x], out, dtype, &[])?))
+    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 2, training_only: false }, &[x], out, dtype, &[])?))
 }
 
 pub(super) fn stft<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
@@ -204,7 +228,7 @@ pub(super) fn stft<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     };
     // Two convolutions, their squares, the sum, the logarithm.
     let out = Shape::new(shape.batched, &dims);
-    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies: 3 }, &[x], out, &[])?))
+    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies: 3, training_only: false }, &[x], out, &[])?))
 }
 
 pub(super) fn mel<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
@@ -218,7 +242,7 @@ pub(super) fn mel<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     // The spectrum, before it is gathered into bins: complex, then its magnitude.
     let copies = product(&[points / 2 + 1, 3]).div_ceil(bins);
     let live_copies = u32::try_from(copies).unwrap_or(u32::MAX).clamp(2, 1000);
-    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies }, &[x], out, &[])?))
+    Ok(Value::Tensor(cx.op(OpKind::Preprocess { live_copies, training_only: false }, &[x], out, &[])?))
 }
 
 /// Layers one after the other.
@@ -265,5 +289,5 @@ pub(super) fn augment<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
         }
         _ => cx.seed()?,
     }
-    Ok(Value::Tensor(cx.same(OpKind::Preprocess { live_copies: copies }, x)?))
+    Ok(Value::Tensor(cx.same(OpKind::Preprocess { live_copies: copies, training_only: true }, x)?))
 }

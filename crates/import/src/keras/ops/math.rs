@@ -67,7 +67,6 @@ pub(super) fn where_<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     let first = all.next();
     let shape = all.fold(first, |shape, next| shape.and_then(|shape| broadcast(&shape, &next)));
     let Some(shape) = shape else { return guess(cx, hints) };
-    let inputs = cx.args.tensors();
     // The condition does not decide the type.
     let rest: Vec<_> = [(1, "x1"), (2, "x2")]
         .iter()
@@ -75,7 +74,13 @@ pub(super) fn where_<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
         .flat_map(Value::tensors)
         .collect();
     let dtype = if rest.is_empty() { DType::Float32 } else { super::promote(cx, &rest) };
-    Ok(Value::Tensor(cx.op_to(OpKind::Merge(Merge::Select), &inputs, shape, dtype, &[])?))
+    // The condition comes first, then those branches that are no constants.
+    let condition = cx.args.get(0, "condition").map(Value::tensors).unwrap_or_default();
+    let (kind, inputs) = match condition.first() {
+        Some(&condition) => (Merge::Select, [vec![condition], rest].concat()),
+        None => (Merge::Add, rest),
+    };
+    Ok(Value::Tensor(cx.op_to(OpKind::Merge(kind), &inputs, shape, dtype, &[])?))
 }
 
 /// The shape after a reduction over the op's `axis`.
@@ -161,9 +166,9 @@ pub(super) fn cumulative<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
     Ok(Value::Tensor(cx.same(OpKind::Elementwise { steps: 1, saved }, x)?))
 }
 
-pub(super) fn identity<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+pub(super) fn stop_gradient<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
-    Ok(Value::Tensor(cx.same(OpKind::Identity, x)?))
+    Ok(Value::Tensor(cx.same(OpKind::StopGradient, x)?))
 }
 
 pub(super) fn cast<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

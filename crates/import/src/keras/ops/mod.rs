@@ -197,7 +197,7 @@ static OPS: &[OpEntry] = &[
     op("Isposinf", How::Test),
     op("Isneginf", How::Test),
     op("Signbit", How::Test),
-    op("StopGradient", How::With(math::identity)),
+    op("StopGradient", How::With(math::stop_gradient)),
     op("ConvertToTensor", How::With(math::cast)),
     op("Cast", How::With(math::cast)),
     op("SaturateCast", How::With(math::cast)),

@@ -383,7 +383,7 @@ pub(super) fn one_hot<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>
     let axis = cx.axis(cx.int("axis", -1)?, shape.rank() + 1)?;
     shape.dims.insert(axis, classes);
     let dtype = cx.text("dtype").and_then(DType::parse).unwrap_or(DType::Float32);
-    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1 }, &[x], shape, dtype, &[])?))
+    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1, training_only: false }, &[x], shape, dtype, &[])?))
 }
 
 pub(super) fn resize<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {

@@ -1,7 +1,7 @@
 //! Elementwise functions, as `keras.activations` composes them.
 
 use super::super::Lowering;
-use crate::model::{Activation, Merge, Op, Shape};
+use crate::model::{Activation, Merge, Op};
 use crate::step::graph::{InPlace, ValueId};
 
 impl Lowering<'_> {
@@ -143,9 +143,16 @@ impl Lowering<'_> {
             },
             Merge::Select => match inputs {
                 [condition, a, b] => self.select(*condition, *a, *b),
+                // Constants are not among the inputs: with one branch the other is a number, with none both are.
+                [condition, a] => {
+                    let number = self.constant(0.0, *a);
+                    self.select(*condition, *a, number)
+                }
                 _ => {
-                    let shape: Shape = self.model.tensor(op.outputs[0]).shape.clone();
-                    self.copy("SelectV2", &inputs[..1], shape, 1)
+                    let output = self.model.tensor(op.outputs[0]);
+                    let number = self.graph.constant(0.0, output.dtype);
+                    let kind = (output.shape.clone(), output.dtype);
+                    self.call("SelectV2", &[inputs[0], number, number], kind, InPlace::No)
                 }
             },
         }

@@ -27,6 +27,12 @@ impl Lowering<'_> {
             OpKind::Conv(conv) => self.convolution(op, conv, x),
             OpKind::Dense => self.dense(op, x),
             OpKind::EinsumDense { equation } => self.einsum_dense(op, equation, x),
+            OpKind::Einsum { .. } if inputs.len() > 2 => {
+                let text =
+                    "An einsum of more than two tensors is taken in steps that are not known: its memory is a guess.";
+                self.note("einsum_of_many", text.to_owned());
+                return self.opaque(op, &inputs, 2, 1);
+            }
             OpKind::Einsum { .. } | OpKind::MatMul => self.product(op, &inputs),
             OpKind::Embedding => self.embedding(op, x),
             OpKind::Activation(activation) => self.activation(op, *activation, x),
@@ -48,7 +54,8 @@ impl Lowering<'_> {
             OpKind::Noise { multiplicative, masked } => self.noise(x, *multiplicative, *masked),
             OpKind::Rnn(rnn) => return self.recurrent(op, rnn, &inputs),
             OpKind::Attention(attention) => return self.attention(op, attention, &inputs),
-            OpKind::Preprocess { live_copies } => return self.opaque(op, &inputs, 0, *live_copies),
+            OpKind::Preprocess { training_only: true, .. } if !self.training() => x,
+            OpKind::Preprocess { live_copies, .. } => return self.opaque(op, &inputs, 0, *live_copies),
             OpKind::Elementwise { steps, saved } => self.elementwise(op, &inputs, *steps, *saved),
             OpKind::Reduce { kind } => self.reduction(op, *kind, x),
             OpKind::Cast => {
@@ -57,6 +64,7 @@ impl Lowering<'_> {
             }
             OpKind::ActivityRegularization => self.activity(x),
             OpKind::Identity => x,
+            OpKind::StopGradient => self.graph.stop_gradient(x),
             OpKind::Opaque { saved, live } => return self.opaque(op, &inputs, *saved, *live),
         };
         self.set_output(op, 0, result);
