@@ -40,10 +40,13 @@ bench: ## Time the parts that must be fast
 accuracy: build ## Compare predictions with measured runs
 	target/release/brimful accuracy
 
-accuracy-doc: build ## Write that comparison into docs/accuracy.md
+accuracy-doc: build ## Write that comparison into docs/accuracy.md and its summary into the README
 	sed '/^<!-- accuracy:begin/q' docs/accuracy.md > target/accuracy.md
 	target/release/brimful accuracy >> target/accuracy.md
 	mv target/accuracy.md docs/accuracy.md
+	grep ' rows above ' docs/accuracy.md | sed 's/^/- /' > target/summary.md
+	sed -i '/<!-- accuracy:begin/,/<!-- accuracy:end/{//!d}' README.md
+	sed -i '/<!-- accuracy:begin/r target/summary.md' README.md
 
 fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
 	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive

@@ -46,3 +46,13 @@ def test_the_jobs_that_the_rules_were_made_with_are_met(tables):
 def test_other_jobs_are_met_too(tables):
     """Median at most 5 %."""
     assert summary(tables, "tensorflow_cpu_bfc_more.jsonl")["median"] <= 5
+
+
+def test_the_readme_gives_the_same_summary():
+    """The README's accuracy lines are those of docs/accuracy.md."""
+    accuracy = (ROOT / "docs" / "accuracy.md").read_text()
+    lines = [line for line in accuracy.splitlines() if " rows above " in line]
+    readme = (ROOT / "README.md").read_text()
+    assert lines, "docs/accuracy.md has no summary"
+    for line in lines:
+        assert f"- {line}" in readme, "the README's accuracy lines are old: run `make accuracy-doc`"

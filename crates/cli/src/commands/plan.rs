@@ -10,6 +10,7 @@ use brimful_core::framework::Framework;
 use brimful_core::model::{Compiled, Loss, Model, OptimizerConfig};
 use brimful_core::plan::{ModelChange, ModelSource, Request, plan};
 use brimful_core::report::{NoteReport, Report, Style, Verdict};
+use brimful_core::step::tensorflow::{OPTIMIZERS, is_known_loss, is_known_optimizer};
 use brimful_core::step::{Job, Mode, Processor};
 use brimful_import::{Document, Options, Override};
 
@@ -131,6 +132,16 @@ fn refuse_what_is_not_there(args: &PlanArgs) -> anyhow::Result<()> {
             "Planning a Keras file for {} is not there yet: only TensorFlow's way to run Keras layers is modelled; use \
              --framework tensorflow",
             framework.title()
+        );
+    }
+    // An unknown name in a file is a custom class and gets a note; on the command line it is a slip.
+    if let Some(name) = args.optimizer.as_deref().filter(|name| !is_known_optimizer(name)) {
+        bail!("'{name}' is not an optimizer that is known: write one of {}", OPTIMIZERS.join(", "));
+    }
+    if let Some(name) = args.loss.as_deref().filter(|name| !is_known_loss(name)) {
+        bail!(
+            "'{name}' is not a loss of Keras: write its name, such as sparse_categorical_crossentropy, with _from_logits \
+             behind it if the last layer has no softmax"
         );
     }
     if args.format == PlanFormat::Html {

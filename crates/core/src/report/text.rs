@@ -127,7 +127,7 @@ fn job(report: &Report, page: &mut Page) {
     let low = report.without_context(report.peak.low_bytes);
     let high = report.without_context(report.peak.high_bytes);
     let range = if human(low) == human(high) {
-        "The order in which ops run makes no difference.".to_owned()
+        "The orders of ops that were tried need the same.".to_owned()
     } else {
         let (low, high) = (size(low), size(high));
         format!("Expect {low} to {high}, depending on the order in which ops run.")

@@ -5,6 +5,7 @@
 
 use std::num::NonZero;
 
+use anyhow::bail;
 use brimful_core::bytes;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
@@ -31,6 +32,15 @@ pub struct Place {
     pub notes: Vec<NoteReport>,
 }
 
+/// A size that a job can be held to. Below a megabyte somebody forgot the unit.
+fn budget(text: &str) -> anyhow::Result<u64> {
+    let budget = bytes::parse(text)?;
+    if budget < bytes::MIB {
+        bail!("--memory {text} is {}: write a size with its unit, such as 15GiB", bytes::human(budget));
+    }
+    Ok(budget)
+}
+
 impl Place {
     /// The place that the options name. `machine` is read only if it is needed.
     pub fn choose(
@@ -39,11 +49,21 @@ impl Place {
         framework: Framework,
         machine: impl FnOnce() -> Machine,
     ) -> anyhow::Result<Place> {
-        let memory = memory.map(bytes::parse).transpose()?;
+        let memory = memory.map(budget).transpose()?;
         let mut place = match device {
             Some(name) => Place::of(Device::find(name)?.clone(), framework),
             None => Place::here(&machine(), framework)?,
         };
+        if let (Some(memory), Some(capacity)) = (memory, place.device.capacity_bytes)
+            && memory > capacity
+        {
+            bail!(
+                "--memory {} is more than {} has: {}",
+                bytes::human(memory),
+                place.device.name,
+                bytes::human(capacity)
+            );
+        }
         if memory.is_some() {
             place.limit_bytes = memory;
             place.held_by_others_bytes = 0;

@@ -35,7 +35,11 @@ impl Remedy for SmallerInputs {
             let torch = "x = torch.nn.functional.interpolate(x, scale_factor=0.5)";
             (format!("Feed inputs of {} in place of {}", shown(&half), shown(dims)), torch)
         } else {
-            (format!("Cut sequences to {} in place of {} steps", half[0], dims[0]), "x = x[:, : x.shape[1] // 2]")
+            // The dimension that was halved is the steps; the other one, if there is one, is the channels.
+            let (after, before) = half.iter().zip(dims).find(|(after, before)| after != before).unwrap_or((&0, &0));
+            let last = half.len() == 2 && half[1] != dims[1];
+            let torch = if last { "x = x[..., : x.shape[-1] // 2]" } else { "x = x[:, : x.shape[1] // 2]" };
+            (format!("Cut sequences to {after} in place of {before} steps"), torch)
         };
         let comma = if half.len() == 1 { "," } else { "" };
         let code = format!("keras.Input(shape=({}{comma}))", text(&half).replace(',', ", "));
@@ -51,7 +55,7 @@ fn halved(model: &Model, input: TensorId, dims: &[u64]) -> Option<Vec<u64>> {
         0 => return None,
         // A flat vector is a sequence only if its entries are looked up.
         1 => readers().any(|op| op.kind == OpKind::Embedding).then_some(0..1)?,
-        rank if model.ops.iter().any(channels_first) => 1..rank,
+        rank if readers().any(channels_first) => 1..rank,
         rank => 0..rank - 1,
     };
     let mut half = dims.to_vec();
