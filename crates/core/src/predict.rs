@@ -3,6 +3,8 @@
 //! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
 //! are run; the prediction is their median and the range their spread. Not counted: what other processes hold.
 
+use std::sync::Arc;
+
 use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
 use crate::allocator::{Holder, Placement, holders, place};
 use crate::model::{Model, Note};
@@ -79,7 +81,7 @@ impl Runs {
     /// Runs what was lowered for this model and job.
     pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders) -> Runs {
         let graph = &lowered.graph;
-        let layer_name = |layer: u32| model.layers[layer as usize].path.clone();
+        let layers: Vec<Arc<str>> = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
         let (threads, batch) = match job.processor {
             Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
             // Several host threads queue kernels on one stream; how long that takes does not depend on the batch.
@@ -92,7 +94,7 @@ impl Runs {
             // Without running times there is less to vary; the first step needs less than the others.
             (Orders::Several, Processor::Gpu) => (3, 1),
         };
-        let prepared = Prepared::new(graph, batch, &layer_name);
+        let prepared = Prepared::new(graph, batch, &layers);
         let from_start = steps > 1;
         let traces = (0..seeds).map(|seed| prepared.run(Execution { threads, steps, from_start, seed })).collect();
         Runs { traces, notes: lowered.notes.clone(), cost: prepared.cost(), processor: job.processor }
@@ -131,7 +133,7 @@ impl Runs {
         let trace = &self.traces[prediction.order];
         let Some(event) = prediction.peak_event else { return Vec::new() };
         let holders = holders(trace, event, batch).into_iter();
-        holders.map(|holder| (trace.causes[holder.cause.0 as usize].clone(), holder)).collect()
+        holders.map(|holder| (trace.causes.get(holder.cause), holder)).collect()
     }
 
     /// The request that made the peak of a prediction for this batch, and its phase.
@@ -170,7 +172,7 @@ fn moment(trace: &Trace, peak_event: usize, batch: u64, peak_bytes: u64) -> Opti
         _ => None,
     });
     match before[at] {
-        Event::Alloc { cause, .. } => Some((phase?, trace.causes[cause.0 as usize].clone())),
+        Event::Alloc { cause, .. } => Some((phase?, trace.causes.get(cause))),
         _ => None,
     }
 }

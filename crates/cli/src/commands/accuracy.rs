@@ -12,7 +12,7 @@ use brimful_core::bytes::MIB;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::model::OptimizerConfig;
-use brimful_core::plan::{ModelChange, ModelSource, Request, plan};
+use brimful_core::plan::{ModelChange, Request, plan};
 use brimful_core::step::{Job, Mode, Processor};
 use serde_json::Value;
 
@@ -90,7 +90,7 @@ fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow:
     let source = KerasFile(model_file::read(path)?);
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, overrides: Vec::new() };
-    let losses = source.model(&base).map_err(|error| anyhow!(error))?.compiled.losses;
+    let losses = source.0.compiled().losses.clone();
     let device = Device::find("cpu")?.clone();
     let job = Job {
         batch,

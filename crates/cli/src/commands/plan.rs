@@ -34,8 +34,7 @@ pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
     let source = KerasFile(model_file::read(&args.model)?);
     let base = ModelChange { policy: args.precision.map(|precision| precision.policy().to_owned()), overrides };
     let named = |error: String| anyhow!("{}: {error}", args.model.display());
-    // Built once more by the plan itself, which costs little: the defaults depend on what the file says.
-    let compiled = source.model(&base).map_err(named)?.compiled;
+    let compiled = source.0.compiled().clone();
     let precision = base.policy.clone().unwrap_or_else(|| source.0.policy().to_owned());
     let (job, mut notes) = job(args, compiled, &precision, &place);
     notes.extend(place.notes);

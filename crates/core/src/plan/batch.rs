@@ -195,7 +195,7 @@ mod tests {
             alloc(3, Size { fixed: 0, per_sample: 7 }),
             free(2),
         ];
-        let trace = Trace { events, causes: [].into(), buffer_count: 4 };
+        let trace = Trace { events, causes: Default::default(), buffer_count: 4 };
         assert_eq!(floor_line(&trace, 2), FloorLine { bytes: 134, per_sample: 17 });
         assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 253, per_sample: 17 });
     }

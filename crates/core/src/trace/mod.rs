@@ -51,6 +51,37 @@ pub struct Cause {
     pub source: Option<String>,
 }
 
+/// The causes of a trace: one entry each time something is asked for, with the layers' paths kept once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Causes {
+    entries: Vec<(Cow<'static, str>, Option<u32>)>,
+    layers: Vec<Arc<str>>,
+}
+
+impl Causes {
+    /// No causes yet, of these layers.
+    pub fn new(layers: Vec<Arc<str>>, capacity: usize) -> Causes {
+        Causes { entries: Vec::with_capacity(capacity), layers }
+    }
+
+    /// Adds the cause of an op, and of its layer if it has one.
+    pub fn push(&mut self, op: Cow<'static, str>, layer: Option<u32>) -> CauseId {
+        self.entries.push((op, layer));
+        CauseId(self.entries.len() as u32 - 1)
+    }
+
+    /// A cause by its id; an empty one for an id that was never given out.
+    pub fn get(&self, id: CauseId) -> Cause {
+        let entry = self.entries.get(id.0 as usize);
+        let layer = entry.and_then(|entry| self.layers.get(entry.1? as usize));
+        Cause {
+            op: entry.map_or(Cow::Borrowed(""), |entry| entry.0.clone()),
+            layer: layer.cloned().unwrap_or_else(|| "".into()),
+            source: None,
+        }
+    }
+}
+
 /// A buffer within one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BufferId(pub u32);
@@ -98,7 +129,7 @@ pub struct Trace {
     /// The events.
     pub events: Vec<Event>,
     /// The causes that events refer to; traces of one job share them.
-    pub causes: Arc<[Cause]>,
+    pub causes: Arc<Causes>,
     /// How many buffers there are: every [`BufferId`] is below this.
     pub buffer_count: u32,
 }

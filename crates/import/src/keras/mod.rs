@@ -127,6 +127,11 @@ impl Document {
         self.keras_version.as_deref()
     }
 
+    /// How the file says the model was compiled.
+    pub fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
     /// The dtype policy that most layers have, such as `float32`.
     pub fn policy(&self) -> &str {
         &self.policy

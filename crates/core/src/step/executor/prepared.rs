@@ -2,21 +2,18 @@
 //!
 //! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders.
 
+use std::borrow::Cow;
 use std::sync::Arc;
-
-use rustc_hash::FxHashMap;
 
 use crate::bytes::Size;
 use crate::step::cost::StepCost;
 use crate::step::graph::{Graph, Node, NodeId};
-use crate::trace::{Cause, CauseId, Phase, Role};
+use crate::trace::{CauseId, Causes, Phase, Role};
 
 /// A graph ready to be run.
 pub struct Prepared<'g> {
     pub(super) graph: &'g Graph,
-    pub(super) causes: Arc<[Cause]>,
-    /// The cause of what each node allocates.
-    pub(super) node_cause: Vec<CauseId>,
+    pub(super) causes: Arc<Causes>,
     pub(super) variable_cause: Vec<CauseId>,
     pub(super) feed_cause: CauseId,
     pub(super) sizes: Vec<Size>,
@@ -36,8 +33,8 @@ pub struct Prepared<'g> {
 
 impl<'g> Prepared<'g> {
     /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
-    /// long as it takes to queue it on a GPU. `layer_name` gives a layer's path.
-    pub fn new(graph: &'g Graph, batch: Option<u64>, layer_name: &dyn Fn(u32) -> String) -> Prepared<'g> {
+    /// long as it takes to queue it on a GPU. `layers` are the layers' paths.
+    pub fn new(graph: &'g Graph, batch: Option<u64>, layers: &[Arc<str>]) -> Prepared<'g> {
         let sizes: Vec<Size> = graph.values.iter().map(|value| value.shape.size(value.dtype)).collect();
         let mut consumer_count = vec![0u32; graph.values.len()];
         let mut dependency_count = vec![0u32; graph.nodes.len()];
@@ -62,20 +59,17 @@ impl<'g> Prepared<'g> {
         }
         let successors = successors(graph, &first_successor);
         let costs = graph.nodes.iter().map(|node| cost(node, &sizes, batch)).collect();
-        let mut table = CauseTable {
-            causes: Vec::new(),
-            known: FxHashMap::default(),
-            by_address: FxHashMap::default(),
-            paths: FxHashMap::default(),
-            layer_name,
-        };
-        let feed_cause = table.id("_Arg", None);
-        let node_cause = graph.nodes.iter().map(|node| table.id(node.kernel.name, node.layer)).collect();
-        let variable_cause = graph.variables.iter().map(|variable| table.id("Variable", variable.layer)).collect();
+        let mut causes = Causes::new(layers.to_vec(), graph.nodes.len() + graph.variables.len() + 1);
+        // A node's cause has the node's own number.
+        for node in &graph.nodes {
+            causes.push(Cow::Borrowed(node.kernel.name), node.layer);
+        }
+        let variable_cause =
+            graph.variables.iter().map(|variable| causes.push(Cow::Borrowed("Variable"), variable.layer)).collect();
+        let feed_cause = causes.push(Cow::Borrowed("_Arg"), None);
         Prepared {
             graph,
-            causes: table.causes.into(),
-            node_cause,
+            causes: Arc::new(causes),
             variable_cause,
             feed_cause,
             sizes,
@@ -124,41 +118,6 @@ fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
         own.sort_by_key(|next| way[next.0 as usize]);
     }
     successors
-}
-
-struct CauseTable<'a> {
-    causes: Vec<Cause>,
-    known: FxHashMap<(&'static str, Option<u32>), CauseId>,
-    /// The same by the name's address, which is quicker to look up; one name may have several.
-    by_address: FxHashMap<(usize, Option<u32>), CauseId>,
-    paths: FxHashMap<u32, Arc<str>>,
-    layer_name: &'a dyn Fn(u32) -> String,
-}
-
-impl CauseTable<'_> {
-    fn id(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
-        let address = (op.as_ptr() as usize, layer);
-        if let Some(&cause) = self.by_address.get(&address) {
-            return cause;
-        }
-        let cause = self.named(op, layer);
-        self.by_address.insert(address, cause);
-        cause
-    }
-
-    fn named(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
-        if let Some(&cause) = self.known.get(&(op, layer)) {
-            return cause;
-        }
-        let path = match layer {
-            Some(layer) => self.paths.entry(layer).or_insert_with(|| (self.layer_name)(layer).into()).clone(),
-            None => "".into(),
-        };
-        let id = CauseId(self.causes.len() as u32);
-        self.causes.push(Cause { op: op.into(), layer: path, source: None });
-        self.known.insert((op, layer), id);
-        id
-    }
 }
 
 /// What a value is for, judged by one of its readers.

@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         let mut random = Random::new(self.execution.seed, step);
         let mut workers = Workers::new(self.execution.threads);
         for &node in &prepared.sources {
-            self.start_outputs(prepared.graph.node(node), prepared.node_cause[node.0 as usize]);
+            self.start_outputs(prepared.graph.node(node), CauseId(node.0));
             self.finish(node);
             for &successor in prepared.successors(node) {
                 let count = &mut pending[successor.0 as usize];
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
     fn start(&mut self, id: NodeId, scratch: &mut Vec<BufferId>) {
         let node = self.prepared.graph.node(id);
         self.mark(node.phase);
-        let cause = self.prepared.node_cause[id.0 as usize];
+        let cause = CauseId(id.0);
         if node.scratch_first {
             self.start_scratch(node, cause, scratch);
         }
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
                 buffer
             }
             None => {
-                let cause = self.prepared.node_cause[id.0 as usize];
+                let cause = CauseId(id.0);
                 self.alloc(known.shape.size(known.dtype), cause, known.role, 1)
             }
         };
