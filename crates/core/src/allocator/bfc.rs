@@ -344,7 +344,8 @@ impl<S: RegionSource> Bfc<S> {
 
     /// Serves a request from a free chunk.
     fn place(&mut self, bytes: u64) -> Option<Handle> {
-        let index = self.free.take_smallest(bytes)?;
+        let found = self.free.find_smallest(bytes)?;
+        let index = self.free.get(found).index;
         let chunk = self.chunks[index as usize];
         let rest_bytes = chunk.bytes - bytes;
         // Below twice the request the two pieces would be of little use apart, so the caller gets the whole.
@@ -362,7 +363,10 @@ impl<S: RegionSource> Bfc<S> {
             let cut = &mut self.chunks[index as usize];
             cut.next = rest;
             cut.bytes = bytes;
-            self.insert_free(rest);
+            let rest = FreeChunk { bytes: rest_bytes, address: chunk.address + bytes, index: rest };
+            self.free.replace(found, rest);
+        } else {
+            self.free.remove_at(found);
         }
         let taken = &mut self.chunks[index as usize];
         taken.in_use = true;
@@ -575,6 +579,13 @@ struct FreeChunks {
     blocks: Vec<Vec<FreeChunk>>,
 }
 
+/// A place in the list, until the list changes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    block: usize,
+    position: usize,
+}
+
 /// A block that grows beyond this is halved. Chosen by `benches/bfc_replay.rs`.
 const BLOCK_CHUNKS: usize = 128;
 
@@ -598,24 +609,41 @@ impl FreeChunks {
         let at = self.blocks.partition_point(|block| block[block.len() - 1] < *chunk);
         let position = self.blocks[at].partition_point(|other| other < chunk);
         debug_assert_eq!(self.blocks[at][position], *chunk, "a free chunk is listed");
-        self.remove_at(at, position);
+        self.remove_at(Place { block: at, position });
     }
 
-    /// Takes out the smallest chunk of at least this size, the lowest address among equals.
-    fn take_smallest(&mut self, bytes: u64) -> Option<u32> {
-        let at = self.blocks.partition_point(|block| block[block.len() - 1].bytes < bytes);
-        let block = self.blocks.get(at)?;
-        let position = block.partition_point(|other| other.bytes < bytes);
-        Some(self.remove_at(at, position).index)
+    /// Where the smallest chunk of at least this size is listed, the lowest address among equals.
+    fn find_smallest(&self, bytes: u64) -> Option<Place> {
+        let block = self.blocks.partition_point(|block| block[block.len() - 1].bytes < bytes);
+        let position = self.blocks.get(block)?.partition_point(|other| other.bytes < bytes);
+        Some(Place { block, position })
     }
 
-    fn remove_at(&mut self, at: usize, position: usize) -> FreeChunk {
-        let block = &mut self.blocks[at];
-        let removed = block.remove(position);
-        if block.is_empty() {
-            self.blocks.remove(at);
+    fn get(&self, place: Place) -> FreeChunk {
+        self.blocks[place.block][place.position]
+    }
+
+    /// A listed chunk shrinks: it stays where it is if it is still larger than the one before it, as the rest of a large
+    /// chunk mostly is.
+    fn replace(&mut self, place: Place, smaller: FreeChunk) {
+        let before = match place.position.checked_sub(1) {
+            Some(position) => Some(self.blocks[place.block][position]),
+            None => place.block.checked_sub(1).and_then(|block| self.blocks[block].last().copied()),
+        };
+        if before.is_none_or(|before| before < smaller) {
+            self.blocks[place.block][place.position] = smaller;
+        } else {
+            self.remove_at(place);
+            self.insert(smaller);
         }
-        removed
+    }
+
+    fn remove_at(&mut self, place: Place) {
+        let block = &mut self.blocks[place.block];
+        block.remove(place.position);
+        if block.is_empty() {
+            self.blocks.remove(place.block);
+        }
     }
 
     fn largest_bytes(&self) -> u64 {
@@ -753,10 +781,12 @@ mod tests {
         assert!(free.blocks.concat().is_sorted());
         let mut last_bytes = 0;
         for _ in (1..1009).step_by(2) {
-            let taken = free.take_smallest(last_bytes).unwrap();
+            let place = free.find_smallest(last_bytes).unwrap();
+            let taken = free.get(place).index;
+            free.remove_at(place);
             assert!(chunk(taken.into()).bytes >= last_bytes);
             last_bytes = chunk(taken.into()).bytes;
         }
-        assert_eq!((free.take_smallest(0), free.largest_bytes()), (None, 0));
+        assert!(free.find_smallest(0).is_none() && free.largest_bytes() == 0);
     }
 }
