@@ -17,9 +17,13 @@
 //!   whole limit at once ([`Growth::Fixed`]).
 //! - A freed chunk merges with its free neighbours of the same region.
 
+mod free_chunks;
+
 use super::{Allocator, Handle, OutOfMemory, Usage};
 use crate::bytes::MIB;
 use std::collections::VecDeque;
+
+use self::free_chunks::{FreeChunk, FreeChunks};
 
 /// Every chunk is a multiple of this. Source: `kMinAllocationSize` in bfc_allocator.h.
 pub const UNIT_BYTES: u64 = 256;
@@ -558,99 +562,6 @@ fn view(chunk: &Chunk) -> ChunkView {
     ChunkView { address: chunk.address, bytes: chunk.bytes, in_use: chunk.in_use }
 }
 
-/// A free chunk, ordered by size, then address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FreeChunk {
-    bytes: u64,
-    address: u64,
-    index: u32,
-}
-
-/// The free chunks in order.
-///
-/// The real allocator keeps 21 bins by powers of two, each ordered by size and address, and searches from the request's
-/// bin upwards. A bin holds only larger chunks than the bin before, so that search finds the first chunk of the whole order
-/// that is large enough; one list without bins gives the same answer.
-///
-/// The list is cut into blocks: inserting moves at most one block, however many chunks are free.
-#[derive(Clone, Debug, Default)]
-struct FreeChunks {
-    /// No block is empty; each is in order, and so are the blocks.
-    blocks: Vec<Vec<FreeChunk>>,
-}
-
-/// A place in the list, until the list changes.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    block: usize,
-    position: usize,
-}
-
-/// A block that grows beyond this is halved. Chosen by `benches/bfc_replay.rs`.
-const BLOCK_CHUNKS: usize = 128;
-
-impl FreeChunks {
-    fn insert(&mut self, chunk: FreeChunk) {
-        // Larger than all others: the last block grows.
-        let at = self.blocks.partition_point(|block| block[block.len() - 1] < chunk).min(self.blocks.len().max(1) - 1);
-        let Some(block) = self.blocks.get_mut(at) else {
-            self.blocks.push(vec![chunk]);
-            return;
-        };
-        let position = block.partition_point(|other| *other < chunk);
-        block.insert(position, chunk);
-        if block.len() > BLOCK_CHUNKS {
-            let upper = block.split_off(BLOCK_CHUNKS / 2);
-            self.blocks.insert(at + 1, upper);
-        }
-    }
-
-    fn remove(&mut self, chunk: &FreeChunk) {
-        let at = self.blocks.partition_point(|block| block[block.len() - 1] < *chunk);
-        let position = self.blocks[at].partition_point(|other| other < chunk);
-        debug_assert_eq!(self.blocks[at][position], *chunk, "a free chunk is listed");
-        self.remove_at(Place { block: at, position });
-    }
-
-    /// Where the smallest chunk of at least this size is listed, the lowest address among equals.
-    fn find_smallest(&self, bytes: u64) -> Option<Place> {
-        let block = self.blocks.partition_point(|block| block[block.len() - 1].bytes < bytes);
-        let position = self.blocks.get(block)?.partition_point(|other| other.bytes < bytes);
-        Some(Place { block, position })
-    }
-
-    fn get(&self, place: Place) -> FreeChunk {
-        self.blocks[place.block][place.position]
-    }
-
-    /// A listed chunk shrinks: it stays where it is if it is still larger than the one before it, as the rest of a large
-    /// chunk mostly is.
-    fn replace(&mut self, place: Place, smaller: FreeChunk) {
-        let before = match place.position.checked_sub(1) {
-            Some(position) => Some(self.blocks[place.block][position]),
-            None => place.block.checked_sub(1).and_then(|block| self.blocks[block].last().copied()),
-        };
-        if before.is_none_or(|before| before < smaller) {
-            self.blocks[place.block][place.position] = smaller;
-        } else {
-            self.remove_at(place);
-            self.insert(smaller);
-        }
-    }
-
-    fn remove_at(&mut self, place: Place) {
-        let block = &mut self.blocks[place.block];
-        block.remove(place.position);
-        if block.is_empty() {
-            self.blocks.remove(place.block);
-        }
-    }
-
-    fn largest_bytes(&self) -> u64 {
-        self.blocks.last().and_then(|block| block.last()).map_or(0, |chunk| chunk.bytes)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -765,28 +676,5 @@ mod tests {
         assert_eq!(bfc.usage(), Usage::default());
         assert!(bfc.alloc(u64::MAX).is_err());
         assert!(Bfc::new(BfcOptions::tensorflow_cpu(0)).alloc(1).is_err());
-    }
-
-    #[test]
-    fn free_chunks_stay_in_order_across_blocks() {
-        let mut free = FreeChunks::default();
-        let chunk = |at: u64| FreeChunk { bytes: at * 7919 % 1009 * 256, address: at, index: at as u32 };
-        for at in 0..1009 {
-            free.insert(chunk(at));
-        }
-        assert!(free.blocks.len() > 8 && free.blocks.concat().is_sorted());
-        for at in (0..1009).step_by(2) {
-            free.remove(&chunk(at));
-        }
-        assert!(free.blocks.concat().is_sorted());
-        let mut last_bytes = 0;
-        for _ in (1..1009).step_by(2) {
-            let place = free.find_smallest(last_bytes).unwrap();
-            let taken = free.get(place).index;
-            free.remove_at(place);
-            assert!(chunk(taken.into()).bytes >= last_bytes);
-            last_bytes = chunk(taken.into()).bytes;
-        }
-        assert!(free.find_smallest(0).is_none() && free.largest_bytes() == 0);
     }
 }

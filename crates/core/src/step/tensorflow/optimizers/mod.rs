@@ -1,0 +1,253 @@
+//! Keras 3's optimizers: slots, and the temporaries of an update.
+//!
+//! In: gradients. Out: nodes that write weights and slots. Each function follows `update_step` of the optimizer of that name
+//! (keras/src/optimizers, 3.15); scalars are not counted. A new optimizer is one function and one line in [`registry`].
+
+mod updates;
+
+use super::Lowering;
+use super::gradient::{Gradient, Gradients};
+use crate::model::{OptimizerConfig, Shape};
+use crate::step::graph::{NodeId, ValueId, Variable, VariableId};
+use crate::trace::Role;
+
+type Update = fn(&mut Lowering<'_>, Given, VariableId);
+
+/// A gradient as an update sees it.
+#[derive(Clone, Copy)]
+struct Given {
+    /// Of the weight's shape.
+    dense: ValueId,
+    /// An embedding's rows and indices, as long as nothing has mixed them with the rest of the table.
+    rows: Option<(ValueId, ValueId)>,
+}
+
+/// The optimizers by Keras's lower-case name.
+fn registry(name: &str) -> Option<Update> {
+    Some(match name {
+        "sgd" => updates::sgd,
+        "rmsprop" => updates::rmsprop,
+        "adagrad" => updates::adagrad,
+        "adadelta" => updates::adadelta,
+        "adam" | "adamw" => updates::adam,
+        "adamax" => updates::adamax,
+        "nadam" => updates::nadam,
+        "ftrl" => updates::ftrl,
+        "lion" => updates::lion,
+        "adafactor" => updates::adafactor,
+        "lamb" => updates::lamb,
+        "muon" => updates::muon,
+        "schedulefreeadamw" | "schedule_free_adamw" => updates::adam,
+        _ => return None,
+    })
+}
+
+/// The names of the optimizers that are modelled.
+pub const NAMES: [&str; 14] = [
+    "sgd",
+    "rmsprop",
+    "adagrad",
+    "adadelta",
+    "adam",
+    "adamw",
+    "adamax",
+    "nadam",
+    "ftrl",
+    "lion",
+    "adafactor",
+    "lamb",
+    "muon",
+    "schedule_free_adamw",
+];
+
+/// Slots of a weight's size that an optimizer keeps for a weight of these dimensions (Muon keeps fewer for matrices).
+pub fn slot_count(optimizer: &OptimizerConfig, dims: &[u64], in_embedding: bool) -> u32 {
+    match optimizer.name.as_str() {
+        "sgd" => u32::from(optimizer.momentum),
+        "lion" | "adagrad" | "adafactor" => 1,
+        "rmsprop" => 1 + u32::from(optimizer.momentum) + u32::from(optimizer.centered),
+        "muon" if orthogonalized(dims, in_embedding) => 1,
+        "adam" | "adamw" => 2 + u32::from(optimizer.amsgrad),
+        _ => 2,
+    }
+}
+
+/// Muon treats matrices alone, and no embeddings (muon.py, `_should_use_adamw`).
+fn orthogonalized(dims: &[u64], in_embedding: bool) -> bool {
+    dims.len() == 2 && !in_embedding
+}
+
+/// Whether an optimizer of this name is modelled.
+pub fn is_known(name: &str) -> bool {
+    registry(&name.to_ascii_lowercase()).is_some()
+}
+
+pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
+    let config = lowering.job.optimizer.clone();
+    let update = registry(&config.name).unwrap_or_else(|| {
+        lowering.note("unknown_optimizer", format!("Optimizer '{}' is not known: counted as Adam.", config.name));
+        updates::adam
+    });
+    let mut dense = Vec::new();
+    keep_unused_slots(lowering, &config, &gradients);
+    for (variable, gradient) in gradients {
+        lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
+        dense.push((variable, densify(lowering, variable, gradient)));
+    }
+    if dense.is_empty() {
+        lowering.graph.layer = None;
+        return;
+    }
+    if config.loss_scaling {
+        unscale(lowering, &mut dense);
+    }
+    if config.clip_global {
+        clip_by_global_norm(lowering, &mut dense);
+    }
+    for (variable, mut gradient) in dense {
+        lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
+        let dtype = lowering.graph.variables[variable.0 as usize].dtype;
+        gradient.dense = lowering.cast(gradient.dense, dtype);
+        if config.clip_each {
+            gradient = Given { dense: clip(lowering, gradient.dense), rows: None };
+        }
+        if config.accumulate_steps > 1 {
+            gradient = Given { dense: accumulate(lowering, variable, gradient.dense), rows: None };
+        }
+        if config.decays_weights() {
+            weight_decay(lowering, variable);
+        }
+        update(lowering, gradient, variable);
+        if config.ema {
+            moving_average(lowering, variable);
+        }
+    }
+    lowering.graph.layer = None;
+}
+
+/// Keras makes slots for every trainable weight before it knows which ones have a gradient (base_optimizer.py, `build`).
+fn keep_unused_slots(lowering: &mut Lowering<'_>, config: &OptimizerConfig, gradients: &Gradients) {
+    for (index, weight) in lowering.model.weights.iter().enumerate() {
+        let variable = lowering.variables[index];
+        if weight.trainable && !gradients.contains_key(&variable) {
+            for _ in 0..slot_count(config, &weight.dims, in_embedding(lowering, variable)) {
+                state(lowering, variable);
+            }
+        }
+    }
+}
+
+fn in_embedding(lowering: &Lowering<'_>, variable: VariableId) -> bool {
+    let layer = lowering.graph.variables[variable.0 as usize].layer;
+    layer.is_some_and(|layer| lowering.model.layers[layer as usize].path.to_ascii_lowercase().contains("embedding"))
+}
+
+/// An embedding's gradient is made dense by whatever reads it beside the table: its rows are summed into a table of the
+/// weight's size. What nobody reads is pruned later.
+fn densify(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Gradient) -> Given {
+    match gradient {
+        Gradient::Dense(dense) => Given { dense, rows: None },
+        Gradient::Rows { values, indices } => {
+            let dense = sum_rows(lowering, variable, values, indices);
+            Given { dense, rows: Some((values, indices)) }
+        }
+    }
+}
+
+fn sum_rows(lowering: &mut Lowering<'_>, variable: VariableId, values: ValueId, indices: ValueId) -> ValueId {
+    let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
+    lowering.copy("UnsortedSegmentSum", &[values, indices], shape, 0)
+}
+
+/// The gradient's squares: of the rows alone where there are rows.
+fn squares(lowering: &mut Lowering<'_>, gradient: Given, variable: VariableId) -> ValueId {
+    match gradient.rows {
+        Some((values, indices)) => {
+            let squares = lowering.unary("Square", values);
+            sum_rows(lowering, variable, squares, indices)
+        }
+        None => lowering.unary("Square", gradient.dense),
+    }
+}
+
+fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
+    for (_, gradient) in gradients.iter_mut() {
+        *gradient = Given { dense: lowering.scale(gradient.dense, 1.0 / 32768.0), rows: None };
+    }
+    // The finite check reads every gradient before any update may start.
+    let flags: Vec<ValueId> = gradients
+        .iter()
+        .map(|&(_, gradient)| lowering.reduce("IsFiniteAll", gradient.dense, Shape::fixed(&[])))
+        .collect();
+    let all = lowering.sum_of(flags);
+    for (_, gradient) in gradients.iter_mut() {
+        gradient.dense = lowering.mul_ordered(gradient.dense, all);
+    }
+}
+
+fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
+    let norms: Vec<ValueId> = gradients
+        .iter()
+        .map(|&(_, gradient)| {
+            let squares = lowering.unary("Square", gradient.dense);
+            lowering.reduce("Sum", squares, Shape::fixed(&[]))
+        })
+        .collect();
+    let norm = lowering.sum_of(norms);
+    for (_, gradient) in gradients.iter_mut() {
+        *gradient = Given { dense: lowering.mul_ordered(gradient.dense, norm), rows: None };
+    }
+}
+
+fn clip(lowering: &mut Lowering<'_>, gradient: ValueId) -> ValueId {
+    let squares = lowering.unary("Square", gradient);
+    let norm = lowering.reduce("Sum", squares, Shape::fixed(&[]));
+    lowering.mul_ordered(gradient, norm)
+}
+
+fn accumulate(lowering: &mut Lowering<'_>, variable: VariableId, gradient: ValueId) -> ValueId {
+    let slot = slot(lowering, variable, Role::Gradient);
+    let old = lowering.graph.read(slot, false);
+    let sum = lowering.add(gradient, old);
+    let mean = lowering.scale(sum, 0.5);
+    lowering.graph.assign("AssignVariableOp", slot, mean, &[]);
+    mean
+}
+
+/// `w ← w − w · decay · rate`: it needs no gradient, so the old weights live on beside the new until backward has read them.
+fn weight_decay(lowering: &mut Lowering<'_>, variable: VariableId) {
+    let weight = lowering.graph.read(variable, true);
+    let decay = lowering.scale(weight, 0.004);
+    let decayed = lowering.sub(weight, decay);
+    lowering.graph.assign("AssignVariableOp", variable, decayed, &[]);
+}
+
+fn moving_average(lowering: &mut Lowering<'_>, variable: VariableId) {
+    let average = slot(lowering, variable, Role::OptimizerState);
+    let old = lowering.graph.read(average, false);
+    let kept = lowering.scale(old, 0.99);
+    let weight = lowering.graph.read_after(variable, last_write(lowering, variable));
+    let fresh = lowering.scale(weight, 0.01);
+    let sum = lowering.add(kept, fresh);
+    lowering.graph.assign("AssignVariableOp", average, sum, &[]);
+}
+
+fn last_write(lowering: &Lowering<'_>, variable: VariableId) -> Option<NodeId> {
+    let index = lowering.graph.nodes.iter().rposition(|node| node.writes == Some(variable))?;
+    Some(NodeId(index as u32))
+}
+
+/// A slot of the weight's shape.
+fn slot(lowering: &mut Lowering<'_>, variable: VariableId, role: Role) -> VariableId {
+    let shape = lowering.graph.variables[variable.0 as usize].shape.clone();
+    shaped_slot(lowering, variable, shape, role)
+}
+
+fn shaped_slot(lowering: &mut Lowering<'_>, variable: VariableId, shape: Shape, role: Role) -> VariableId {
+    let Variable { layer, dtype, .. } = lowering.graph.variables[variable.0 as usize];
+    lowering.graph.variable(Variable { layer, role, shape, dtype, random: false })
+}
+
+fn state(lowering: &mut Lowering<'_>, variable: VariableId) -> VariableId {
+    slot(lowering, variable, Role::OptimizerState)
+}
