@@ -69,8 +69,9 @@ pub enum PlanError {
     EmptyBatch,
 }
 
-/// Less than this share of the limit to spare is [`Verdict::Tight`].
-const TIGHT_SHARE: u64 = 20;
+/// With less than a twentieth of the limit to spare, a fit is [`Verdict::Tight`]: half of the measured rows are predicted
+/// within a twentieth (`docs/accuracy.md`), so beyond it a fit is more likely than not to hold.
+const TIGHT_DIVISOR: u64 = 20;
 
 /// Predicts a job, and looks for what would make it fit.
 pub fn plan(request: &Request<'_>) -> Result<Report, PlanError> {
@@ -99,7 +100,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
     let Some(limit) = outcome.setup.limit_bytes else { return Verdict::Fits };
     let high = outcome.high_bytes();
     if outcome.fits {
-        return if limit - high < limit / TIGHT_SHARE { Verdict::Tight } else { Verdict::Fits };
+        return if limit - high < limit / TIGHT_DIVISOR { Verdict::Tight } else { Verdict::Fits };
     }
     if outcome.median_fits() { Verdict::Tight } else { Verdict::DoesNotFit }
 }

@@ -96,6 +96,7 @@ impl Geometry<'_> {
         let input = product_work
             .saturating_add(column_bytes.saturating_mul(SLOW_BYTE_WORK / 10))
             .saturating_add(filter_bytes.saturating_mul(SLOW_BYTE_WORK));
+        // Read off the log: 20 GFLOP/s with 16 output channels, 41 with 32, 54 with 64, 139 with 512.
         let filter = product_work.saturating_add(product_work.saturating_mul(80) / self.channels.1.max(1));
         (Size::per_sample(input), Size::per_sample(filter))
     }

@@ -10,6 +10,7 @@ impl Lowering<'_> {
     fn random(&mut self, name: &'static str, shape: Shape, dtype: DType) -> ValueId {
         let kernel = Kernel { name, attr: self.graph.nodes.len() as u32 };
         let seed = self.graph.constant(self.graph.nodes.len() as f64, DType::Int32);
+        // Ten rounds of Philox for each group of numbers (random_distributions.h).
         let work = super::super::math::times(super::super::math::elements(&shape), 10);
         self.graph.add(NewNode {
             kernel,

@@ -70,7 +70,8 @@ impl Lowering<'_> {
         let kept = kept_per_step(&rnn.cell) + if rnn.masked { 2 } else { 0 };
         let units = rnn.units.saturating_mul(if self.training() { kept } else { 1 });
         let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
-        // A loop keeps a list of small tensors; a few dozen pieces leave the allocator as few gaps as the list does.
+        // A loop keeps a list of small tensors. In 64 pieces the allocator leaves as few gaps as with the list itself
+        // (`gru_text` at batch 256: 126 MiB; in one piece 154; measured 120), and a long sequence stays cheap to simulate.
         let pieces = if fused { 1 } else { steps.clamp(1, 64) };
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },

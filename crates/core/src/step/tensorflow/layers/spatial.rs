@@ -27,6 +27,11 @@ impl Lowering<'_> {
             batch: self.job.micro_batch(),
         };
         let attribute = geometry.attribute(self.job.processor);
+        if conv.kernel.len() == 3 && !attribute.filter_scratch.is_empty() {
+            let text = "The scratch of a 3-D convolution's gradient on a CPU depends on its cache: counted as on the machine of \
+                        the measurements.";
+            self.note("cpu_cache", text.to_owned());
+        }
         let (name, scratch, work) = if conv.transposed {
             (attribute.input_name, attribute.input_scratch.clone(), attribute.work)
         } else {
@@ -90,7 +95,7 @@ impl Lowering<'_> {
             output,
             in_place,
             scratch,
-            // The kernel scatters its output element by element.
+            // The kernel scatters its output element by element: 2 GB/s in the log.
             work: times(self.graph.size(x), SLOW_BYTE_WORK / 2),
             after: &[],
         });
