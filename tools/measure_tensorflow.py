@@ -162,6 +162,56 @@ def mlp_tanh(keras):
     )
 
 
+def vision_transformer(keras):
+    L = keras.layers
+    inputs = keras.Input((96, 96, 3))
+    x = L.Conv2D(128, 8, strides=8)(inputs)
+    x = L.Reshape((144, 128))(x)
+    for _ in range(4):
+        y = L.LayerNormalization(epsilon=1e-6)(x)
+        x = L.Add()([x, L.MultiHeadAttention(4, 32)(y, y)])
+        y = L.LayerNormalization(epsilon=1e-6)(x)
+        y = L.Dense(512, activation="gelu")(y)
+        x = L.Add()([x, L.Dense(128)(L.Dropout(0.1)(y))])
+    return keras.Model(inputs, L.Dense(10, activation="softmax")(L.GlobalAveragePooling1D()(x)))
+
+
+def text_cnn(keras):
+    L = keras.layers
+    inputs = keras.Input((200,))
+    x = L.SpatialDropout1D(0.2)(L.Embedding(10000, 128)(inputs))
+    towers = [L.GlobalMaxPooling1D()(L.Conv1D(128, size, activation="relu")(x)) for size in (3, 4, 5)]
+    return keras.Model(inputs, L.Dense(4, activation="softmax")(L.Dropout(0.5)(L.Concatenate()(towers))))
+
+
+def stacked_lstm(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [
+            L.Input((60, 32)),
+            L.LSTM(128, return_sequences=True),
+            L.Dropout(0.2),
+            L.LSTM(128, return_sequences=True),
+            L.LSTM(64),
+            L.Dense(1),
+        ]
+    )
+
+
+def plain_cnn(keras):
+    L = keras.layers
+    model = keras.Sequential([L.Input((128, 128, 3))])
+    for channels in (32, 64, 128):
+        model.add(L.Conv2D(channels, 3, padding="same", use_bias=False))
+        model.add(L.BatchNormalization())
+        model.add(L.Activation("relu"))
+        model.add(L.MaxPooling2D())
+    model.add(L.Flatten())
+    model.add(L.Dense(256, activation="relu"))
+    model.add(L.Dense(10, activation="softmax"))
+    return model
+
+
 # name: builder, kind of input, shape of one sample, kind of target
 MODELS = {
     "DenseNet121-96": application("DenseNet121", 96),
@@ -180,6 +230,12 @@ MODELS = {
     "tabular": (tabular, "tabular", (60, 50000), "number"),
     "separable": (separable, "image", (112, 112, 3), "classes20"),
     "mlp_tanh": (mlp_tanh, "image", (784,), "classes10"),
+    "MobileNet-128": application("MobileNet", 128),
+    "ResNet101-64": application("ResNet101", 64),
+    "vision_transformer": (vision_transformer, "image", (96, 96, 3), "classes10"),
+    "text_cnn": (text_cnn, "tokens", (200, 10000), "classes4"),
+    "stacked_lstm": (stacked_lstm, "image", (60, 32), "number"),
+    "plain_cnn": (plain_cnn, "image", (128, 128, 3), "classes10"),
 }
 
 JOBS = [
@@ -208,6 +264,13 @@ JOBS = [
     ("separable", 16, "adam", "float32"),
     ("mlp_tanh", 2048, "adafactor", "float32"),
     ("mlp_tanh", 512, "adamax", "float32"),
+    ("MobileNet-128", 16, "adam", "float32"),
+    ("ResNet101-64", 8, "sgd", "float32"),
+    ("vision_transformer", 16, "adamw", "float32"),
+    ("text_cnn", 64, "adam", "float32"),
+    ("stacked_lstm", 64, "rmsprop", "float32"),
+    ("plain_cnn", 32, "adam", "float32"),
+    ("plain_cnn", 32, "adam", "mixed_bfloat16"),
 ]
 
 

@@ -69,8 +69,8 @@ pub enum PlanError {
     EmptyBatch,
 }
 
-/// With less than a twentieth of the limit to spare, a fit is [`Verdict::Tight`]: half of the measured rows are predicted
-/// within a twentieth (`docs/accuracy.md`), so beyond it a fit is more likely than not to hold.
+/// With less than a twentieth of the limit to spare, a fit is [`Verdict::Tight`]: most measured rows are predicted to
+/// within a twentieth (`docs/accuracy.md`), so beyond it a fit will most likely hold.
 const TIGHT_DIVISOR: u64 = 20;
 
 /// Predicts a job, and looks for what would make it fit.
