@@ -40,7 +40,7 @@ def run_as_written(command, folder):
 def test_the_first_command_of_the_readme_answers(tmp_path):
     """The first thing in the README works as it stands, and begins with the verdict."""
     first = documented_commands()[0]
-    assert first.id.startswith("README.md: brimful plan examples/vision_cnn.json")
+    assert first.id.startswith("README.md: cargo run --release -- plan examples/vision_cnn.json")
     answer = run_as_written(first.values[0], tmp_path)
     assert (answer.returncode, answer.stderr) == (1, "")
     assert re.match(r"Does not fit: needs [\d.]+ GiB of [\d.]+ GiB usable on Tesla T4", answer.stdout)

