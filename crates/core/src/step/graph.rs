@@ -254,7 +254,9 @@ impl Graph {
 
     /// Adds a kernel call with one result; an equal call that waits for nothing else is not added again.
     pub fn add(&mut self, new: NewNode<'_>) -> ValueId {
-        let key = new.after.is_empty().then(|| (new.kernel, SmallVec::from_slice(new.inputs)));
+        // Updates of different weights have nothing in common, so nothing is looked for there.
+        let shared = new.after.is_empty() && self.phase != Phase::Optimizer;
+        let key = shared.then(|| (new.kernel, SmallVec::from_slice(new.inputs)));
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
             let output = self.nodes[known.0 as usize].outputs[0];
             // The same kernel on the same inputs may reduce or repeat to another shape.
