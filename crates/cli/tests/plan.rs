@@ -21,7 +21,8 @@ fn text(args: &[&str]) -> (i32, String) {
 }
 
 fn codes(report: &Value) -> Vec<&str> {
-    report["notes"].as_array().unwrap().iter().map(|note| note["code"].as_str().unwrap()).collect()
+    let list = |field: &str| report[field].as_array().unwrap().iter();
+    list("assumptions").chain(list("notes")).map(|note| note["code"].as_str().unwrap()).collect()
 }
 
 #[test]
@@ -72,6 +73,7 @@ fn the_report_has_the_documented_form() {
         ("/peak/at", "phase op layer"),
         ("/layers/0", "layer class"),
         ("/remedies/0", "id title same_result"),
+        ("/assumptions/0", "code text"),
         ("/notes/0", "code text"),
     ] {
         let object = report.pointer(place).unwrap_or_else(|| panic!("{place}"));

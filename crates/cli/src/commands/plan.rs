@@ -49,8 +49,7 @@ pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
         precision,
     };
     let mut report = plan(&request).map_err(|error| named(error.to_string()))?;
-    // What was assumed about the question comes before what was assumed about the answer.
-    report.notes.splice(0..0, notes);
+    report.assumptions = notes;
     output.write(&render(&report, args.format, output)?)?;
     Ok(if report.verdict == Verdict::DoesNotFit { Exit::DoesNotFit } else { Exit::Done })
 }

@@ -157,6 +157,8 @@ fn report(
         safe_batches: largest.safe,
         remedies,
         cheapest_fit,
+        // A request leaves nothing open: those who make one from a question say what they took.
+        assumptions: Vec::new(),
         notes: inspect::notes(request, outcome),
     }
 }

@@ -41,6 +41,8 @@ pub struct Report {
     pub remedies: Vec<RemedyReport>,
     /// The cheapest set of remedies that makes it fit: ids, in the order of application.
     pub cheapest_fit: Option<FitPlan>,
+    /// What the question left open, and what was taken for it.
+    pub assumptions: Vec<NoteReport>,
     /// What was guessed, bounded or never measured.
     pub notes: Vec<NoteReport>,
 }

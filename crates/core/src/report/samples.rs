@@ -122,6 +122,7 @@ pub(crate) fn too_large() -> Report {
             same_result: SameResult::Exact,
             time_cost: 1.06,
         }),
+        assumptions: Vec::new(),
         notes: vec![
             NoteReport {
                 code: "loss_guessed".to_owned(),

@@ -277,7 +277,9 @@ fn cheapest(report: &Report, page: &mut Page) {
 }
 
 fn notes(report: &Report, page: &mut Page) {
-    let notes: Vec<_> = report.notes.iter().filter(|note| note.code != SAID_ABOVE).collect();
+    // What was assumed about the question comes before what was assumed about the answer.
+    let all = report.assumptions.iter().chain(&report.notes);
+    let notes: Vec<_> = all.filter(|note| note.code != SAID_ABOVE).collect();
     if notes.is_empty() {
         return;
     }
