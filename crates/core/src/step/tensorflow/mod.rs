@@ -123,7 +123,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// A weight in its own type, for look-ups that cast after they have gathered.
-    fn weight_unread(&mut self, id: WeightId) -> ValueId {
+    fn weight_uncast(&mut self, id: WeightId) -> ValueId {
         let dtype = self.model.weight(id).dtype;
         self.weight(id, dtype)
     }
@@ -148,9 +148,9 @@ impl<'m> Lowering<'m> {
         }
     }
 
+    /// Convolutions have an attribute of their own; other kernels' attributes only tell equal calls apart.
     fn is_convolution(&self, kernel: Kernel) -> bool {
-        kernel.attr > 0
-            && matches!(kernel.name, n if n.starts_with("Conv") && n != "ConcatV2" || n.starts_with("Depthwise"))
+        kernel.name.starts_with("Conv") || kernel.name.starts_with("Depthwise")
     }
 
     fn optimize(&mut self, gradients: gradient::Gradients) {

@@ -130,7 +130,7 @@ impl Lowering<'_> {
         let rows = self.graph.constant(1.0, DType::Int32);
         let shifted = self.add(indices, rows);
         let chosen = self.select(negative, shifted, indices);
-        let table = self.weight_unread(op.weights[0]);
+        let table = self.weight_uncast(op.weights[0]);
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
         let dtype = self.dtype(table);
         let kernel = Kernel { name: "GatherV2", attr: 0 };
