@@ -102,7 +102,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
     if outcome.fits {
         return if limit - high < limit / TIGHT_DIVISOR { Verdict::Tight } else { Verdict::Fits };
     }
-    if outcome.median_fits() { Verdict::Tight } else { Verdict::DoesNotFit }
+    if outcome.prediction_fits() { Verdict::Tight } else { Verdict::DoesNotFit }
 }
 
 fn report(

@@ -77,7 +77,7 @@ impl Outcome {
     }
 
     /// Whether the prediction itself fits, if not the upper end of its range: most orders get through.
-    pub fn median_fits(&self) -> bool {
+    pub fn prediction_fits(&self) -> bool {
         let at_once = self.setup.at_once();
         let extra = self.setup.extra.at(at_once);
         self.setup.limit_bytes.is_none_or(|limit| {
