@@ -75,11 +75,12 @@ pub struct Prediction {
 impl Runs {
     /// Lowers a job and runs it.
     pub fn new(model: &Model, job: &Job, orders: Orders) -> Runs {
-        Runs::of(&Lowered::new(model, job), model, job, orders)
+        Runs::of(&Lowered::new(model, job), model, job, orders, None)
     }
 
-    /// Runs what was lowered for this model and job.
-    pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders) -> Runs {
+    /// Runs what was lowered for this model and job. If it was run in one order before, a GPU's several orders begin with
+    /// that one.
+    pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
         let graph = &lowered.graph;
         let layers: Vec<Arc<str>> = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
         let (threads, batch) = match job.processor {
@@ -96,7 +97,13 @@ impl Runs {
         };
         let prepared = Prepared::new(graph, batch, &layers);
         let from_start = steps > 1;
-        let traces = (0..seeds).map(|seed| prepared.run(Execution { threads, steps, from_start, seed })).collect();
+        let known: Vec<Trace> = match (one, job.processor) {
+            (Some(one), Processor::Gpu) => one.traces.clone(),
+            _ => Vec::new(),
+        };
+        let missing = known.len() as u64..seeds;
+        let run = missing.map(|seed| prepared.run(Execution { threads, steps, from_start, seed }));
+        let traces = known.into_iter().chain(run).collect();
         Runs { traces, notes: lowered.notes.clone(), cost: prepared.cost(), processor: job.processor }
     }
 
