@@ -6,14 +6,11 @@
 
 use super::setup::Setup;
 use crate::model::Model;
-use crate::step::cost::{KernelCost, StepCost};
+use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, KernelCost, START_NS, StepCost};
 use crate::step::{Mode, Processor};
 
-/// Nanoseconds to start a kernel: the executor's figure, for GPUs the order of magnitude of a queued launch.
-const START_NS: f64 = 5_000.0;
-
 /// Operations and bytes per nanosecond on a CPU: those that the executor orders kernels by.
-const CPU_RATES: (f64, f64) = (150.0, 40.0);
+const CPU_RATES: (f64, f64) = (CPU_OPERATIONS_PER_NS as f64, CPU_BYTES_PER_NS as f64);
 
 /// The same on a GPU: 8.1 TFLOP/s in float32 and 320 GB/s, from the data sheet of the NVIDIA T4. Their ratio, 25 operations
 /// a byte, is near that of other cards (V100 17, RTX 3090 38, A100 10).
@@ -36,7 +33,7 @@ pub(super) fn step_ns(setup: &Setup, model: &Model, cost: &StepCost) -> f64 {
     let mut total = network * micro_batches + update;
     if setup.job.micro_batches > 1 {
         // Each micro-batch reads its gradients and the sum so far, and writes the new sum.
-        let sums = trained().count() as f64 * START_NS + 3.0 * gradient_bytes / rates(setup.job.processor).1;
+        let sums = trained().count() as f64 * START_NS as f64 + 3.0 * gradient_bytes / rates(setup.job.processor).1;
         total += sums * micro_batches;
     }
     if setup.devices > 1 {
@@ -66,5 +63,5 @@ fn kernels_ns(cost: &KernelCost, batch: u64, processor: Processor) -> f64 {
         // A CPU without such instructions widens half-precision numbers to float32 and narrows the results.
         touched += cost.half_bytes.at(batch);
     }
-    cost.kernels as f64 * START_NS + cost.operations.at(batch) / operations + touched / bytes
+    cost.kernels as f64 * START_NS as f64 + cost.operations.at(batch) / operations + touched / bytes
 }

@@ -209,7 +209,7 @@ pub struct RemedyReport {
     pub max_batch: Option<u64>,
     /// What it does to the result.
     pub same_result: SameResult,
-    /// Time per step, relative to before: 1.3 means 30 % more.
+    /// Time for one sample, relative to before: 1.3 means 30 % more.
     pub time_cost: f64,
     /// Code that applies it.
     pub apply: Apply,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::bytes::Size;
-use crate::step::cost::StepCost;
+use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
 use crate::step::graph::{Graph, Node, NodeId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
@@ -129,12 +129,7 @@ fn read_role(made: Phase, read: Phase) -> Role {
     }
 }
 
-/// Nanoseconds to start a kernel, or to queue it on a GPU.
-const START_NS: u64 = 5_000;
-
-/// Nanoseconds that a kernel runs, roughly: 150 operations a nanosecond, 40 bytes a nanosecond, 5 µs to start. The rates
-/// were read off the time stamps of TensorFlow's own log on a two-core machine; only the order in which parallel kernels end
-/// depends on them.
+/// Nanoseconds that a kernel runs, roughly. Only the order in which parallel kernels end depends on them.
 fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
     if node.free {
         return 0;
@@ -146,5 +141,8 @@ fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
         .chain(&node.outputs)
         .map(|&value| sizes[value.0 as usize].at(batch))
         .fold(0, u64::saturating_add);
-    START_NS.saturating_add(node.work.at(batch) / 150).saturating_add(touched / 40).min(1 << 50)
+    START_NS
+        .saturating_add(node.work.at(batch) / CPU_OPERATIONS_PER_NS)
+        .saturating_add(touched / CPU_BYTES_PER_NS)
+        .min(1 << 50)
 }
