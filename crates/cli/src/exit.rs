@@ -1,7 +1,5 @@
 //! The exit codes: what scripts and CI branch on.
 
-use std::process::ExitCode;
-
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -13,12 +11,13 @@ pub enum Exit {
     Unusable,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
+impl Exit {
+    /// As the system gets it.
+    pub fn code(self) -> u8 {
+        match self {
             Exit::Done => 0,
             Exit::DoesNotFit => 1,
             Exit::Unusable => 2,
-        })
+        }
     }
 }

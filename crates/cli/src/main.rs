@@ -1,55 +1,7 @@
-//! The `brimful` command: will a machine-learning job fit into memory?
-//!
-//! In: arguments, model files and this machine. Out: reports, and the exit codes of [`exit`]. What a report says is made
-//! in `brimful-core`; only [`output`] writes.
-
-mod args;
-mod commands;
-mod crash;
-mod exit;
-mod machine;
-mod model_file;
-mod output;
+//! The `brimful` binary.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::{Cli, Command, Format};
-use crate::exit::Exit;
-use crate::output::Output;
-
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(message) => {
-            // Help and version come this way too; a reader that stops early is no matter.
-            let _ = message.print();
-            return if message.use_stderr() { Exit::Unusable } else { Exit::Done }.into();
-        }
-    };
-    let exit = crash::contained(|| {
-        run(&cli).unwrap_or_else(|error| {
-            output::error(&error);
-            Exit::Unusable
-        })
-    });
-    exit.into()
-}
-
-fn run(cli: &Cli) -> anyhow::Result<Exit> {
-    match &cli.command {
-        Command::Plan(args) => commands::plan::run(args, &Output::new(args.output.clone(), cli.color)),
-        Command::Accuracy(args) => {
-            Output::new(None, cli.color).write(&commands::accuracy::run(&args.fixtures)?)?;
-            Ok(Exit::Done)
-        }
-        Command::Devices(args) => {
-            let output = Output::new(None, cli.color);
-            let mut list = Vec::new();
-            commands::devices::run(args.format == Format::Json, output.terminal_width(), &mut list)?;
-            output.write(&String::from_utf8_lossy(&list))?;
-            Ok(Exit::Done)
-        }
-    }
+    ExitCode::from(brimful_cli::main(std::env::args_os()))
 }

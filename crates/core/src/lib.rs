@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod framework;
 pub mod model;
 pub mod trace;
+pub mod capture;
 pub mod step;
 pub mod allocator;
 pub mod device;

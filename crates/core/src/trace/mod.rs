@@ -51,33 +51,48 @@ pub struct Cause {
     pub source: Option<String>,
 }
 
-/// The causes of a trace: one entry each time something is asked for, with the layers' paths kept once.
+/// The causes of a trace: what asks for something, with the paths of layers and the lines of source kept once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    entries: Vec<(Cow<'static, str>, Option<u32>)>,
-    layers: Vec<Arc<str>>,
+    entries: Vec<Entry>,
+    /// Paths of layers and lines of source.
+    names: Vec<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    op: Cow<'static, str>,
+    layer: Option<u32>,
+    source: Option<u32>,
 }
 
 impl Causes {
-    /// No causes yet, of these layers.
-    pub fn new(layers: Vec<Arc<str>>, capacity: usize) -> Causes {
-        Causes { entries: Vec::with_capacity(capacity), layers }
+    /// No causes yet; layers, and sources where there are any, go by their index in `names`.
+    pub fn new(names: Vec<Arc<str>>, capacity: usize) -> Causes {
+        Causes { entries: Vec::with_capacity(capacity), names }
     }
 
     /// Adds the cause of an op, and of its layer if it has one.
     pub fn push(&mut self, op: Cow<'static, str>, layer: Option<u32>) -> CauseId {
-        self.entries.push((op, layer));
+        self.push_with_source(op, layer, None)
+    }
+
+    /// Adds the cause of an op that a known line of source calls.
+    pub fn push_with_source(&mut self, op: Cow<'static, str>, layer: Option<u32>, source: Option<u32>) -> CauseId {
+        self.entries.push(Entry { op, layer, source });
         CauseId(self.entries.len() as u32 - 1)
     }
 
     /// A cause by its id; an empty one for an id that was never given out.
     pub fn get(&self, id: CauseId) -> Cause {
-        let entry = self.entries.get(id.0 as usize);
-        let layer = entry.and_then(|entry| self.layers.get(entry.1? as usize));
+        let Some(entry) = self.entries.get(id.0 as usize) else {
+            return Cause { op: Cow::Borrowed(""), layer: "".into(), source: None };
+        };
+        let name = |index: Option<u32>| self.names.get(index? as usize).cloned();
         Cause {
-            op: entry.map_or(Cow::Borrowed(""), |entry| entry.0.clone()),
-            layer: layer.cloned().unwrap_or_else(|| "".into()),
-            source: None,
+            op: entry.op.clone(),
+            layer: name(entry.layer).unwrap_or_else(|| "".into()),
+            source: name(entry.source).map(|source| source.to_string()),
         }
     }
 }

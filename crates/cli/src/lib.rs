@@ -1,0 +1,58 @@
+//! The `brimful` command: will a machine-learning job fit into memory?
+//!
+//! In: arguments, model files and this machine. Out: reports, and the exit codes of `exit`. What a report says is made
+//! in `brimful-core`; only `output` writes. It is a library so that cargo's binary and the Python package's command are the
+//! same.
+
+mod args;
+mod commands;
+mod crash;
+mod exit;
+mod machine;
+mod model_file;
+mod output;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, Format};
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Runs the command with these arguments, the program's name first, and gives its exit code. Results and errors are written
+/// as usual.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(message) => {
+            // Help and version come this way too; a reader that stops early is no matter.
+            let _ = message.print();
+            return if message.use_stderr() { Exit::Unusable } else { Exit::Done }.code();
+        }
+    };
+    let exit = crash::contained(|| {
+        run(&cli).unwrap_or_else(|error| {
+            output::error(&error);
+            Exit::Unusable
+        })
+    });
+    exit.code()
+}
+
+fn run(cli: &Cli) -> anyhow::Result<Exit> {
+    match &cli.command {
+        Command::Plan(args) => commands::plan::run(args, &Output::new(args.output.clone(), cli.color)),
+        Command::Accuracy(args) => {
+            Output::new(None, cli.color).write(&commands::accuracy::run(&args.fixtures)?)?;
+            Ok(Exit::Done)
+        }
+        Command::Devices(args) => {
+            let output = Output::new(None, cli.color);
+            let mut list = Vec::new();
+            commands::devices::run(args.format == Format::Json, output.terminal_width(), &mut list)?;
+            output.write(&String::from_utf8_lossy(&list))?;
+            Ok(Exit::Done)
+        }
+    }
+}

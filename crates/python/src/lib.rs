@@ -1,0 +1,28 @@
+//! `brimful._native`: conversion between Python and the Rust crates, and nothing else.
+//!
+//! In: Python's strings, bytes and numbers. Out: the same, and exceptions: `ValueError` for input that cannot be used. The
+//! stub `python/brimful/_native.pyi` says what is here; a test compares the two.
+
+mod capture;
+
+use std::ffi::OsString;
+
+use pyo3::prelude::*;
+
+/// What the Python package takes from Rust.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::capture::Capture;
+    #[pymodule_export]
+    use super::main;
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
+
+/// Runs the `brimful` command with these arguments, the program's name first, and returns its exit code.
+#[pyfunction]
+fn main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
+    py.detach(|| brimful_cli::main(argv))
+}

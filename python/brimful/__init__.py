@@ -1,0 +1,25 @@
+"""Predict, explain and prevent running out of memory in machine-learning jobs.
+
+    plan = brimful.plan(model, inputs, batch=128, device="t4")
+
+Importing this package imports no framework; what needs one imports it when it is first used.
+"""
+
+from importlib import import_module
+
+from brimful._native import __version__
+
+__all__ = ["__version__", "plan"]
+
+#: Names that live in a module which needs a framework.
+_LAZY = {"plan": "brimful.torch"}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'brimful' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

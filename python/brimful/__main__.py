@@ -1,0 +1,17 @@
+"""The `brimful` command, and `python -m brimful`."""
+
+import signal
+import sys
+
+from brimful import _native
+
+
+def main() -> int:
+    """Runs the command with this process's arguments and returns its exit code."""
+    # The command runs outside the interpreter, where Python's own handler would not be heard.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _native.main(["brimful", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""What the package takes from Rust. `tests/test_native_stub.py` compares this file with the extension."""
+
+from collections.abc import Sequence
+from typing import Final, TypedDict, final
+
+__version__: Final[str]
+
+class Peaks(TypedDict):
+    """The peaks of a replay, in bytes, and whether it ran out of the limit."""
+
+    allocated: int
+    reserved: int
+    requested: int
+    failed: bool
+
+@final
+class Capture:
+    """What two training steps ask of PyTorch's CUDA allocator."""
+
+    def __new__(
+        cls, strings: list[str], batch_a: int, rows_a: bytes, batch_b: int, rows_b: bytes | None
+    ) -> Capture: ...
+    @property
+    def paired(self) -> bool: ...
+    def peaks(self, batch: int, conf: str | None = None, limit_bytes: int | None = None) -> Peaks: ...
+
+def main(argv: Sequence[str]) -> int: ...
