@@ -171,7 +171,7 @@ impl Runs {
 }
 
 /// The request that made the peak: the last one of weight before it, for the very last may be a few bytes of another layer.
-fn moment(trace: &Trace, peak_event: usize, batch: u64, peak_bytes: u64) -> Option<(Phase, Cause)> {
+pub(crate) fn moment(trace: &Trace, peak_event: usize, batch: u64, peak_bytes: u64) -> Option<(Phase, Cause)> {
     let before = &trace.events[..=peak_event];
     let weighty = |event: &Event| matches!(event, Event::Alloc { size, .. } if size.at(batch) >= peak_bytes / 256);
     let at = before.iter().rposition(weighty).unwrap_or(peak_event);

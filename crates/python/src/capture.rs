@@ -3,6 +3,8 @@
 use brimful_core::allocator::place;
 use brimful_core::allocator::torch_caching::{Options, TorchCaching};
 use brimful_core::capture;
+use brimful_core::plan::torch::{Request, plan};
+use brimful_core::report::{Report, Style};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -15,6 +17,13 @@ pub struct Capture {
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+impl Capture {
+    fn report(&self, request_json: &str) -> PyResult<Report> {
+        let request = Request::from_json(request_json).map_err(refused)?;
+        plan(&self.inner, &request).map_err(refused)
+    }
 }
 
 #[pymethods]
@@ -38,6 +47,17 @@ impl Capture {
     #[getter]
     fn paired(&self) -> bool {
         self.inner.paired
+    }
+
+    /// The report for a request, both as JSON (`docs/json.md` has their fields).
+    fn plan(&self, py: Python<'_>, request_json: &str) -> PyResult<String> {
+        let report = py.detach(|| self.report(request_json))?;
+        serde_json::to_string(&report).map_err(refused)
+    }
+
+    /// The report for a request, as text for people.
+    fn text(&self, py: Python<'_>, request_json: &str, width: usize, colour: bool) -> PyResult<String> {
+        Ok(py.detach(|| self.report(request_json))?.to_text(Style { colour, width }))
     }
 
     /// The peaks in bytes of a replay: `allocated`, `reserved` and `requested`, and `failed`, which is true if the replay

@@ -8,7 +8,6 @@ use super::Request;
 use super::simulate::Outcome;
 use crate::allocator::Holder;
 use crate::model::{Model, Note, OpKind};
-use crate::predict::Prediction;
 use crate::report::{Breakdown, LayerShare, Moment, NoteReport};
 use crate::step::Processor;
 use crate::trace::{Cause, Phase, Role};
@@ -16,8 +15,8 @@ use crate::trace::{Cause, Phase, Role};
 /// How many layers a report shows.
 pub const SHOWN_LAYERS: usize = 10;
 
-/// The peak by role. The parts add up to what is allocated and the context.
-pub fn breakdown(prediction: &Prediction, holders: &[(Cause, Holder)], context_bytes: u64) -> Breakdown {
+/// The peak by role. The parts add up to what the allocator takes for it and the context.
+pub fn breakdown(taken_bytes: u64, holders: &[(Cause, Holder)], context_bytes: u64) -> Breakdown {
     let mut parts = Breakdown { context: context_bytes, ..Breakdown::default() };
     let mut held = 0u64;
     for (_, holder) in holders {
@@ -33,29 +32,34 @@ pub fn breakdown(prediction: &Prediction, holders: &[(Cause, Holder)], context_b
         *part = part.saturating_add(holder.bytes);
         held = held.saturating_add(holder.bytes);
     }
-    parts.allocator_slack = prediction.allocated_bytes.saturating_sub(held);
+    parts.allocator_slack = taken_bytes.saturating_sub(held);
     parts
 }
 
 /// The moment of the peak.
 pub fn moment(outcome: &Outcome) -> Option<Moment> {
     let (phase, cause) = outcome.runs.moment(&outcome.prediction, outcome.setup.at_once())?;
+    Some(named_moment(phase, &cause))
+}
+
+/// A moment as a report says it.
+pub fn named_moment(phase: Phase, cause: &Cause) -> Moment {
     let phase = match phase {
         Phase::Setup => "setup",
         Phase::Forward => "forward",
         Phase::Backward => "backward",
         Phase::Optimizer => "optimizer",
     };
-    Some(Moment {
+    Moment {
         phase: phase.to_owned(),
         op: cause.op.to_string(),
         layer: cause.layer.to_string(),
         source: cause.source.clone(),
-    })
+    }
 }
 
-/// The layers that hold most at the peak, most bytes first.
-pub fn heaviest_layers(model: &Model, holders: &[(Cause, Holder)], count: usize) -> Vec<LayerShare> {
+/// The layers that hold most at the peak, most bytes first. `class` names the class of a path.
+pub fn heaviest_layers(class: impl Fn(&str) -> String, holders: &[(Cause, Holder)], count: usize) -> Vec<LayerShare> {
     let mut shares: BTreeMap<&str, LayerShare> = BTreeMap::new();
     for (cause, holder) in holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
         let share = shares.entry(&cause.layer).or_insert_with(|| LayerShare {
@@ -78,11 +82,14 @@ pub fn heaviest_layers(model: &Model, holders: &[(Cause, Holder)], count: usize)
     shares.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.layer.cmp(&b.layer)));
     shares.truncate(count);
     for share in &mut shares {
-        if let Some(layer) = model.layers.iter().find(|layer| layer.path == share.layer) {
-            share.class.clone_from(&layer.class);
-        }
+        share.class = class(&share.layer);
     }
     shares
+}
+
+/// The class of a model's layer by its path.
+pub fn layer_class(model: &Model, path: &str) -> String {
+    model.layers.iter().find(|layer| layer.path == path).map_or(String::new(), |layer| layer.class.clone())
 }
 
 /// What was guessed, bounded or never measured.

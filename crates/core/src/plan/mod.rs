@@ -11,6 +11,7 @@ mod search;
 mod setup;
 mod simulate;
 mod time;
+pub mod torch;
 
 use std::sync::Arc;
 
@@ -150,8 +151,14 @@ fn report(
             floor_bytes: prediction.floor_bytes,
             at: inspect::moment(outcome),
         },
-        breakdown: inspect::breakdown(prediction, &holders, context_bytes),
-        layers: inspect::heaviest_layers(&outcome.model, &holders, inspect::SHOWN_LAYERS),
+        breakdown: inspect::breakdown(prediction.allocated_bytes, &holders, context_bytes),
+        layers: inspect::heaviest_layers(
+            |path| inspect::layer_class(&outcome.model, path),
+            &holders,
+            inspect::SHOWN_LAYERS,
+        ),
+        // A model file does not say where its layers come from.
+        lines: Vec::new(),
         verdict,
         max_batch: largest.batch,
         safe_batches: largest.safe,

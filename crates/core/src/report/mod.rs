@@ -31,6 +31,8 @@ pub struct Report {
     pub breakdown: Breakdown,
     /// The heaviest layers at the peak, most bytes first.
     pub layers: Vec<LayerShare>,
+    /// The heaviest lines of the user's source at the peak, most bytes first; empty where they are not known.
+    pub lines: Vec<LineShare>,
     /// Will it fit?
     pub verdict: Verdict,
     /// The largest batch that fits; none if not even one sample does, or if nothing limits it.
@@ -168,6 +170,15 @@ pub struct LayerShare {
     pub weights_bytes: u64,
     /// Of which forward results kept for backward.
     pub saved_bytes: u64,
+}
+
+/// What the calls of one line of source hold at the peak.
+#[derive(Clone, Debug, Serialize)]
+pub struct LineShare {
+    /// File and line, such as `train.py:12`.
+    pub source: String,
+    /// What they hold.
+    pub bytes: u64,
 }
 
 /// Will it fit?

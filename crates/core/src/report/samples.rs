@@ -93,6 +93,7 @@ pub(crate) fn too_large() -> Report {
             layer("block2_pool", "MaxPooling2D", 12),
             layer("classes", "Dense", 1),
         ],
+        lines: Vec::new(),
         verdict: Verdict::DoesNotFit,
         max_batch: Some(71),
         safe_batches: vec![1, 2, 4, 8, 16, 32, 64, 71],

@@ -1,0 +1,229 @@
+//! Tries the remedies, ranks them, and looks for the cheapest set that fits.
+//!
+//! In: the job as it was asked for. Out: each remedy's own outcome, and the set with the smallest effect on the result, then
+//! the fewest remedies, then the smallest time, that fits. A set is applied one remedy after the other and replayed like any
+//! other job. The number of replays is bounded: a set of more than three remedies, or one behind many that do not fit, may be
+//! missed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::batch::{Largest, Precision, largest, largest_at_once};
+use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
+use super::simulate::Outcome;
+use crate::plan::batch::floor_line;
+use crate::report::{Apply, FitPlan, RemedyReport, Verdict};
+
+/// Threads that replay side by side.
+const THREADS: usize = 2;
+
+/// Sets of one effect that are replayed at most, beyond the single remedies.
+const MAX_SETS: usize = 8;
+
+/// One remedy, replayed.
+struct Tried {
+    remedy: &'static dyn Remedy,
+    change: Change,
+    outcome: Outcome,
+    max_batch: Option<u64>,
+}
+
+/// What the search found.
+pub struct Found {
+    /// The largest batch of the job as it was asked for.
+    pub largest: Largest,
+    /// The reports of the remedies, best first.
+    pub remedies: Vec<RemedyReport>,
+    /// The ids of those whose figures are bounds.
+    pub bounded: Vec<&'static str>,
+    /// The cheapest set, if the job does not fit as it is.
+    pub cheapest: Option<FitPlan>,
+}
+
+/// Looks for the largest batch and tries every remedy.
+pub fn all(context: &Context<'_>, verdict: Verdict) -> Found {
+    let next = AtomicUsize::new(0);
+    let tried: Mutex<Vec<(usize, Tried)>> = Mutex::default();
+    let found: Mutex<Largest> = Mutex::default();
+    let work = || {
+        loop {
+            // The first task is the longest.
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            if task == 0 {
+                let largest = largest(context.capture, &context.base);
+                *found.lock().expect("no thread panics while it holds this") = largest;
+            } else if let Some(&remedy) = REGISTRY.get(task - 1) {
+                if let Some(found) = alone(context, remedy) {
+                    tried.lock().expect("no thread panics while it holds this").push((task, found));
+                }
+            } else {
+                break;
+            }
+        }
+    };
+    // This thread works too.
+    std::thread::scope(|scope| {
+        for _ in 1..THREADS {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut tried = tried.into_inner().expect("no thread panics while it holds this");
+    tried.sort_by_key(|(task, _)| *task);
+    let tried: Vec<Tried> = tried.into_iter().map(|(_, tried)| tried).collect();
+    let cheapest = if verdict == Verdict::DoesNotFit { cheapest(context, &tried) } else { None };
+    let largest = found.into_inner().expect("no thread panics while it holds this");
+    let (remedies, bounded) = rank(context, tried);
+    Found { largest, remedies, bounded, cheapest }
+}
+
+fn alone(context: &Context<'_>, remedy: &'static dyn Remedy) -> Option<Tried> {
+    let (change, outcome) = apply(context, remedy, &context.base)?;
+    let at_once = largest_at_once(context.capture, &outcome, Precision::Coarse);
+    let max_batch = at_once.map(|at_once| at_once.saturating_mul(outcome.setup.parts()));
+    // What fits as it is may be more than a coarse search finds.
+    let max_batch = max_batch.max(Some(outcome.setup.batch).filter(|_| max_batch.is_some() && outcome.fits));
+    Some(Tried { remedy, change, outcome, max_batch })
+}
+
+/// The gentlest form of a remedy that fits, or its strongest; none if it does not apply or saves nothing.
+fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Outcome) -> Option<(Change, Outcome)> {
+    let mut chosen: Option<(Change, Outcome)> = None;
+    let rungs = remedy.options(context, &from.setup);
+    let last = rungs.len().saturating_sub(1);
+    for (index, mut change) in rungs.into_iter().enumerate() {
+        let setup = &change.setup;
+        if change.only_batch && index < last {
+            let hopeless = |limit| floor_line(&setup.steps.trace, setup.at_once()).bytes > limit;
+            if setup.limit_bytes.is_some_and(hopeless) {
+                continue;
+            }
+        }
+        change.setup.applied.push(remedy.id());
+        let outcome = context.run(change.setup.clone());
+        let fits = outcome.fits;
+        chosen = Some((change, outcome));
+        if fits {
+            break;
+        }
+    }
+    chosen.filter(|(change, outcome)| saves(outcome, from) || change.setup.limit_bytes > from.setup.limit_bytes)
+}
+
+/// Whether it needs less: takes less from the device, or, where the limit decides what is taken, makes it fit.
+fn saves(after: &Outcome, before: &Outcome) -> bool {
+    after.high_bytes() < before.high_bytes()
+        || (after.fits && !before.fits)
+        || (before.prediction_fits
+            && !before.without_retries
+            && after.placement.peak_allocated_bytes < before.placement.peak_allocated_bytes)
+}
+
+fn rank(context: &Context<'_>, mut tried: Vec<Tried>) -> (Vec<RemedyReport>, Vec<&'static str>) {
+    tried.sort_by(|a, b| {
+        let rank = |tried: &Tried| (!tried.outcome.fits, tried.change.effect, tried.change.needs_hardware);
+        rank(a)
+            .cmp(&rank(b))
+            .then_with(|| context.time_cost(&a.outcome).total_cmp(&context.time_cost(&b.outcome)))
+            .then_with(|| a.outcome.high_bytes().cmp(&b.outcome.high_bytes()))
+    });
+    let bounded = tried.iter().filter(|tried| tried.change.bounded).map(|tried| tried.remedy.id()).collect();
+    let remedies = tried.into_iter().map(|tried| RemedyReport {
+        id: tried.remedy.id().to_owned(),
+        title: tried.change.title,
+        peak_bytes: context.device_bytes(&tried.outcome),
+        fits: tried.outcome.fits,
+        max_batch: tried.max_batch,
+        same_result: tried.change.effect.same_result(),
+        time_cost: context.time_cost(&tried.outcome),
+        apply: Apply { keras: None, torch: Some(tried.change.code) },
+    });
+    (remedies.collect(), bounded)
+}
+
+/// A set of remedies, by their places in the list.
+struct Set {
+    members: Vec<usize>,
+    /// What it would cost if costs multiplied.
+    time_cost: f64,
+}
+
+fn cheapest(context: &Context<'_>, tried: &[Tried]) -> Option<FitPlan> {
+    let usable: Vec<usize> = (0..tried.len()).filter(|&index| !tried[index].change.needs_hardware).collect();
+    let mut effects: Vec<Effect> = usable.iter().map(|&index| tried[index].change.effect).collect();
+    effects.sort_unstable();
+    effects.dedup();
+    for effect in effects {
+        let mut pool = usable.clone();
+        pool.retain(|&index| tried[index].change.effect <= effect);
+        // Where all of them together do not fit, no set of them does.
+        if !pool.iter().any(|&index| tried[index].outcome.fits) && !all_together_fit(context, tried, &pool) {
+            continue;
+        }
+        let mut left = MAX_SETS;
+        for set in sets(context, tried, &pool, effect) {
+            // A set with a member that fits alone was dealt with when that member was.
+            if set.members.len() > 1 && (left == 0 || set.members.iter().any(|&index| tried[index].outcome.fits)) {
+                continue;
+            }
+            left -= usize::from(set.members.len() > 1);
+            if let Some(found) = try_set(context, tried, &set, effect) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// A set applied one remedy after the other, in the order of the registry.
+fn try_set(context: &Context<'_>, tried: &[Tried], set: &Set, effect: Effect) -> Option<FitPlan> {
+    let mut reached: Option<Outcome> = None;
+    for &index in &set.members {
+        let from = reached.as_ref().unwrap_or(&context.base);
+        reached = Some(apply(context, tried[index].remedy, from)?.1);
+    }
+    let outcome = reached.filter(|outcome| outcome.fits)?;
+    Some(FitPlan {
+        remedies: set.members.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        peak_bytes: context.device_bytes(&outcome),
+        same_result: effect.same_result(),
+        time_cost: context.time_cost(&outcome),
+    })
+}
+
+/// Whether the strongest forms of all these remedies together fit.
+fn all_together_fit(context: &Context<'_>, tried: &[Tried], pool: &[usize]) -> bool {
+    let mut setup = context.base.setup.clone();
+    for &index in pool {
+        if let Some(strongest) = tried[index].remedy.options(context, &setup).pop() {
+            setup = strongest.setup;
+            setup.applied.push(tried[index].remedy.id());
+        }
+    }
+    context.run(setup).fits
+}
+
+/// Single remedies, pairs and triples with this effect: by size, then by time.
+fn sets(context: &Context<'_>, tried: &[Tried], pool: &[usize], effect: Effect) -> Vec<Set> {
+    let mut sets = Vec::new();
+    let mut add = |members: &[usize]| {
+        let time_cost = members.iter().map(|&index| context.time_cost(&tried[index].outcome)).product();
+        if members.iter().any(|&index| tried[index].change.effect == effect) {
+            sets.push(Set { members: members.to_vec(), time_cost });
+        }
+    };
+    for (place, &first) in pool.iter().enumerate() {
+        if tried[first].outcome.fits {
+            add(&[first]);
+        }
+        for (next, &second) in pool.iter().enumerate().skip(place + 1) {
+            add(&[first, second]);
+            pool[next + 1..].iter().for_each(|&third| add(&[first, second, third]));
+        }
+    }
+    sets.sort_by(|a, b| {
+        let size = a.members.len().cmp(&b.members.len());
+        size.then_with(|| a.time_cost.total_cmp(&b.time_cost)).then_with(|| a.members.cmp(&b.members))
+    });
+    sets
+}
