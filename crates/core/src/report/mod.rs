@@ -283,7 +283,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
         let page = std::fs::read_to_string(path).unwrap();
         let mut found = BTreeSet::new();
-        keys(&serde_json::to_value(samples::too_large()).unwrap(), &mut found);
+        keys(&serde_json::to_value(samples::torch()).unwrap(), &mut found);
         assert!(found.len() > 40, "{found:?}");
         let missing: Vec<_> = found.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
         assert!(missing.is_empty(), "not in docs/json.md: {missing:?}");
@@ -291,8 +291,14 @@ mod tests {
 
     #[test]
     fn the_parts_add_up() {
-        let samples =
-            [samples::fits(), samples::tight(), samples::too_large(), samples::inference(), samples::no_limit()];
+        let samples = [
+            samples::fits(),
+            samples::tight(),
+            samples::too_large(),
+            samples::inference(),
+            samples::no_limit(),
+            samples::torch(),
+        ];
         for report in samples {
             assert_eq!(report.breakdown.total(), report.peak.device_bytes);
         }

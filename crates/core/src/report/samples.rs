@@ -196,6 +196,36 @@ pub(crate) fn no_limit() -> Report {
     report
 }
 
+/// A transformer, recorded from PyTorch, that is too much for a T4.
+pub(crate) fn torch() -> Report {
+    let mut report = too_large();
+    report.model = ModelSummary { name: "GPT2LMHeadModel".to_owned(), layers: 164, parameters: 124_439_808 };
+    report.job.framework = "torch".to_owned();
+    report.job.optimizer = "adamw".to_owned();
+    report.breakdown.allocator_slack = 900 * MIB;
+    settle(&mut report, 0);
+    let peak = &mut report.peak;
+    peak.reserved_bytes = peak.device_bytes - report.breakdown.context;
+    peak.allocated_bytes = peak.reserved_bytes - 860 * MIB;
+    peak.low_bytes = peak.allocated_bytes + report.breakdown.context;
+    peak.high_bytes = peak.device_bytes + 1100 * MIB;
+    peak.at = Some(Moment {
+        phase: "backward".to_owned(),
+        op: "aten._log_softmax_backward_data".to_owned(),
+        layer: "lm_head".to_owned(),
+        source: Some("train.py:31".to_owned()),
+    });
+    report.layers = vec![
+        layer("lm_head", "Linear", 6300),
+        layer("transformer.h.0.attn", "GPT2Attention", 1100),
+        layer("transformer.h.0.mlp.act", "NewGELUActivation", 700),
+    ];
+    let line = |source: &str, mib: u64| LineShare { source: source.to_owned(), bytes: mib * MIB };
+    report.lines = vec![line("transformers/models/gpt2/modeling_gpt2.py:412", 9000), line("train.py:31", 2100)];
+    report.notes.remove(1);
+    report
+}
+
 /// Makes the peak agree with the breakdown.
 fn settle(report: &mut Report, spread: u64) {
     let device_bytes = report.breakdown.total();

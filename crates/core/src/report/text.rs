@@ -16,6 +16,8 @@ use layout::{GLUE, Page, clean, first, middle, plain_list};
 
 /// How many layers are shown.
 const LAYERS: usize = 5;
+/// How many lines of source are shown.
+const LINES: usize = 5;
 /// How many remedies are shown.
 const REMEDIES: usize = 6;
 /// How many notes are shown.
@@ -23,6 +25,9 @@ const NOTES: usize = 5;
 
 /// The note on a device without measurements: said with the range.
 const SAID_ABOVE: &str = "not_measured";
+
+/// The note on a recording that says nothing about other batches.
+const BATCH_UNKNOWN: &str = "batch_fixed";
 
 /// How a text is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +54,7 @@ impl Report {
         bar::write(self, &mut page);
         breakdown(self, &mut page);
         layers(self, &mut page);
+        lines(self, &mut page);
         batch(self, &mut page);
         remedies(self, &mut page);
         cheapest(self, &mut page);
@@ -70,6 +76,15 @@ impl Report {
     /// The device as a sentence names it.
     fn device_title(&self) -> String {
         if self.device.name == "cpu" { "a CPU".to_owned() } else { clean(&self.device.name) }
+    }
+
+    fn is_torch(&self) -> bool {
+        self.job.framework.parse() == Ok(Framework::Torch)
+    }
+
+    /// What the framework calls the parts of a model.
+    fn part_title(&self) -> &'static str {
+        if self.is_torch() { "module" } else { "layer" }
     }
 
     fn framework_title(&self) -> String {
@@ -115,25 +130,46 @@ fn job(report: &Report, page: &mut Page) {
     let framework = report.framework_title();
     let plural = if model.layers == 1 { "" } else { "s" };
     let name = if model.name.is_empty() { "The model".to_owned() } else { clean(&model.name) };
-    let counted = format!("{name}: {} parameters in {} layer{plural}.", count(model.parameters), model.layers);
+    let part = report.part_title();
+    let counted = format!("{name}: {} parameters in {} {part}{plural}.", count(model.parameters), model.layers);
     let asked = if job.mode == "inference" {
         format!("Inference with {framework}: batch {}, {}.", job.batch, clean(&job.precision))
     } else {
         let (precision, optimizer) = (clean(&job.precision), clean(&job.optimizer));
-        format!("Training with {framework}: batch {}, {optimizer}, {precision}.", job.batch)
+        let optimizer = if optimizer.is_empty() { String::new() } else { format!("{optimizer}, ") };
+        format!("Training with {framework}: batch {}, {optimizer}{precision}.", job.batch)
     };
     page.blank();
     page.paragraph(&format!("{counted} {asked}"));
-    let low = report.without_context(report.peak.low_bytes);
-    let high = report.without_context(report.peak.high_bytes);
-    let range = if human(low) == human(high) {
-        "The orders of ops that were tried need the same.".to_owned()
-    } else {
-        let (low, high) = (size(low), size(high));
-        format!("Expect {low} to {high}, depending on the order in which ops run.")
-    };
+    let range = if report.is_torch() { recorded_range(report) } else { range_of_orders(report) };
     let measured = if report.device.measured { "" } else { " Not checked against a real run on this device." };
     page.paragraph(&format!("{range}{measured}"));
+}
+
+fn range_of_orders(report: &Report) -> String {
+    let low = report.without_context(report.peak.low_bytes);
+    let high = report.without_context(report.peak.high_bytes);
+    if human(low) == human(high) {
+        return "The orders of ops that were tried need the same.".to_owned();
+    }
+    let (low, high) = (size(low), size(high));
+    format!("Expect {low} to {high}, depending on the order in which ops run.")
+}
+
+/// What was recorded needs what it needs; what the allocator takes for it is more.
+fn recorded_range(report: &Report) -> String {
+    let peak = &report.peak;
+    let used = if human(peak.allocated_bytes) == human(peak.reserved_bytes) {
+        "All of it is in use at the peak.".to_owned()
+    } else {
+        let (used, cached) = (size(peak.allocated_bytes), size(peak.reserved_bytes - peak.allocated_bytes));
+        format!("At the peak {used} of it is in use; {cached} is cache and gaps.")
+    };
+    let high = report.without_context(peak.high_bytes);
+    if human(high) == human(peak.reserved_bytes) {
+        return used;
+    }
+    format!("{used} It may come to {}, because not all could be recorded.", size(high))
 }
 
 fn breakdown(report: &Report, page: &mut Page) {
@@ -157,11 +193,11 @@ fn breakdown(report: &Report, page: &mut Page) {
     }
     if let Some(moment) = &report.peak.at {
         page.blank();
-        page.paragraph(&when(moment));
+        page.paragraph(&when(moment, report.part_title()));
     }
 }
 
-fn when(moment: &Moment) -> String {
+fn when(moment: &Moment, part: &str) -> String {
     let phase = match moment.phase.as_str() {
         "forward" => "in the forward pass".to_owned(),
         "backward" => "in the backward pass".to_owned(),
@@ -172,16 +208,16 @@ fn when(moment: &Moment) -> String {
     let place = if moment.layer.is_empty() {
         format!("in {}", clean(&moment.op))
     } else {
-        format!("in layer {} ({})", clean(&moment.layer), clean(&moment.op))
+        format!("in {part} {} ({})", clean(&moment.layer), clean(&moment.op))
     };
-    let source = moment.source.as_ref().map_or(String::new(), |source| format!(", {}", clean(source)));
+    let source = moment.source.as_ref().map_or(String::new(), |source| format!(", at {}", clean(source)));
     format!("The peak comes {phase}, {place}{source}.")
 }
 
 fn layers(report: &Report, page: &mut Page) {
     let shown = &report.layers[..report.layers.len().min(LAYERS)];
     let Some(most) = shown.iter().map(|layer| layer.bytes).max().filter(|most| *most > 0) else { return };
-    page.heading("Heaviest layers");
+    page.heading(&format!("Heaviest {}s", report.part_title()));
     let width = page.width();
     let bar = if width >= 60 { (width / 5).min(24) } else { 0 };
     // Two spaces before each column, nine letters of size.
@@ -203,8 +239,24 @@ fn layers(report: &Report, page: &mut Page) {
     }
 }
 
+/// Lines of the user's own source.
+fn lines(report: &Report, page: &mut Page) {
+    let shown = &report.lines[..report.lines.len().min(LINES)];
+    if shown.is_empty() {
+        return;
+    }
+    page.heading("Heaviest lines");
+    // Two spaces before each column, nine letters of size.
+    let room = page.width() - 2 - 2 - 9;
+    let source = shown.iter().map(|line| clean(&line.source).chars().count()).max().unwrap_or(0).min(room);
+    for line in shown {
+        page.line(&format!("  {:<source$}  {:>9}", middle(&clean(&line.source), source), human(line.bytes)));
+    }
+}
+
 fn batch(report: &Report, page: &mut Page) {
-    if report.limit_bytes().is_none() {
+    // What is not known about other batches is said by a note.
+    if report.limit_bytes().is_none() || report.notes.iter().any(|note| note.code == BATCH_UNKNOWN) {
         return;
     }
     let batch = report.job.batch;
@@ -266,8 +318,7 @@ fn cheapest(report: &Report, page: &mut Page) {
     let peak = size(report.without_context(plan.peak_bytes));
     page.indented(&format!("{peak}; {}; {}.", effect(plan.same_result), time(plan.time_cost)));
     for remedy in chosen {
-        let torch = report.job.framework == "torch";
-        let code = if torch { &remedy.apply.torch } else { &remedy.apply.keras };
+        let code = if report.is_torch() { &remedy.apply.torch } else { &remedy.apply.keras };
         if let Some(code) = code {
             page.blank();
             // Code is never wrapped: it is there to be copied.

@@ -42,6 +42,20 @@ fn no_limit() {
 }
 
 #[test]
+fn torch() {
+    insta::assert_snapshot!(samples::torch().to_text(at(80)));
+}
+
+#[test]
+fn batches_that_are_not_known_are_not_mentioned() {
+    let mut report = samples::torch();
+    report.max_batch = None;
+    assert!(report.to_text(at(80)).contains("Not even a batch of one fits."));
+    report.notes[0].code = BATCH_UNKNOWN.to_owned();
+    assert!(!report.to_text(at(80)).contains("batch of one"));
+}
+
+#[test]
 fn in_colour() {
     let text = samples::too_large().to_text(Style { colour: true, width: 80 });
     insta::assert_snapshot!(visible(&text));
@@ -49,7 +63,14 @@ fn in_colour() {
 
 #[test]
 fn lines_keep_to_the_width() {
-    let all = [samples::fits(), samples::tight(), samples::too_large(), samples::inference(), samples::no_limit()];
+    let all = [
+        samples::fits(),
+        samples::tight(),
+        samples::too_large(),
+        samples::inference(),
+        samples::no_limit(),
+        samples::torch(),
+    ];
     for report in &all {
         for width in 40..=200 {
             for line in report.to_text(at(width)).lines().filter(|line| !line.starts_with("    ")) {
