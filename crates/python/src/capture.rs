@@ -80,7 +80,7 @@ impl Capture {
         if let Some(limit_bytes) = limit_bytes {
             options.capacity_bytes = limit_bytes;
         }
-        let placement = py.detach(|| place(&self.inner.recording.trace(), batch, &mut TorchCaching::new(options)));
+        let placement = py.detach(|| place(&self.inner.recording.trace(batch), batch, &mut TorchCaching::new(options)));
         let peaks = PyDict::new(py);
         peaks.set_item("allocated", placement.peak_allocated_bytes)?;
         peaks.set_item("reserved", placement.peak_reserved_bytes)?;

@@ -45,7 +45,7 @@ impl Capture {
         }
         check_batch(batch_a)?;
         let first = rows::read('a', rows_a, strings.len())?;
-        let sizes = match rows_b {
+        let paired = match rows_b {
             Some(rows_b) => {
                 check_batch(batch_b)?;
                 if batch_a == batch_b {
@@ -56,10 +56,10 @@ impl Capture {
             }
             None => None,
         };
-        let paired = sizes.is_some();
-        let sizes = sizes.unwrap_or_else(|| pair::Sizes { rows: pair::alone(&first), known_up_to: Some(batch_a) });
-        let recording = Recording::new(strings, &first, &sizes.rows);
-        Ok(Capture { recording, batch: batch_a, paired, known_up_to: sizes.known_up_to })
+        let is_paired = paired.is_some();
+        let paired = paired.unwrap_or_else(|| pair::Paired { rows: pair::alone(&first), known_up_to: Some(batch_a) });
+        let recording = Recording::new(strings, batch_a, &paired.rows);
+        Ok(Capture { recording, batch: batch_a, paired: is_paired, known_up_to: paired.known_up_to })
     }
 
     /// Whether the sizes say anything about a batch.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::rows::{Kind, Row};
+use super::pair::SizedRow;
+use super::rows::Kind;
 use crate::bytes::Size;
 use crate::trace::{BufferId, CauseId, Causes, Event as TraceEvent, Phase, Role, Trace};
 
@@ -47,8 +48,10 @@ impl Dtype {
 /// One buffer of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// How much is asked for.
+    /// How much is asked for, as a function of the batch.
     pub size: Size,
+    /// How much is asked for with the recorded batch, where `size` is a bound for others.
+    pub recorded_bytes: Option<u64>,
     /// What for, when it is born.
     pub role: Role,
     /// The phase in which it is born.
@@ -63,6 +66,20 @@ pub struct Buffer {
     pub module: u32,
     /// Op, module and source, for reports.
     pub cause: CauseId,
+}
+
+impl Buffer {
+    /// How much is asked for with this batch, if that or another was recorded.
+    pub fn bytes(&self, batch: u64, recorded_batch: u64) -> u64 {
+        self.recorded_bytes.filter(|_| batch == recorded_batch).unwrap_or_else(|| self.size.at(batch))
+    }
+
+    /// The same buffer with a share of its size, in whole bytes, rounded up.
+    pub fn scaled(&self, numerator: u64, denominator: u64) -> Buffer {
+        let part = |bytes: u64| bytes.saturating_mul(numerator).div_ceil(denominator.max(1));
+        let size = Size { fixed: part(self.size.fixed), per_sample: part(self.size.per_sample) };
+        Buffer { size, recorded_bytes: self.recorded_bytes.map(part), ..*self }
+    }
 }
 
 /// One event of a recording; buffers are indices into [`Recording::buffers`].
@@ -87,6 +104,8 @@ pub struct Recording {
     pub strings: Arc<Vec<Arc<str>>>,
     /// Who asked.
     pub causes: Arc<Causes>,
+    /// The recorded batch.
+    pub batch: u64,
     /// The buffers.
     pub buffers: Vec<Buffer>,
     /// What happens, in order.
@@ -94,15 +113,15 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Rows with the sizes of their requests.
-    pub(super) fn new(strings: Vec<String>, rows: &[Row], sizes: &[Size]) -> Recording {
+    /// Rows with the sizes of their requests, recorded with this batch.
+    pub(super) fn new(strings: Vec<String>, batch: u64, rows: &[SizedRow]) -> Recording {
         let strings: Vec<Arc<str>> = strings.into_iter().map(Arc::from).collect();
         let mut causes = Causes::new(strings.clone(), rows.len() / 8);
         let mut known: FxHashMap<(u32, u32, u32), CauseId> = FxHashMap::default();
         let mut buffers: Vec<Option<Buffer>> = vec![None; rows.len()];
         let mut events = Vec::with_capacity(rows.len());
         let mut phase = Phase::Setup;
-        for (row, &size) in rows.iter().zip(sizes) {
+        for &SizedRow { row, size, recorded_bytes } in rows {
             events.push(match row.kind {
                 Kind::Alloc(role) => {
                     let cause = *known.entry((row.op, row.module, row.source)).or_insert_with(|| {
@@ -112,6 +131,7 @@ impl Recording {
                     });
                     buffers[row.buffer as usize] = Some(Buffer {
                         size,
+                        recorded_bytes,
                         role,
                         born: phase,
                         dtype: row.dtype,
@@ -132,7 +152,8 @@ impl Recording {
             });
         }
         let buffers = buffers.into_iter().flatten().collect();
-        let mut recording = Recording { strings: Arc::new(strings), causes: Arc::new(causes), buffers, events };
+        let (strings, causes) = (Arc::new(strings), Arc::new(causes));
+        let mut recording = Recording { strings, causes, batch, buffers, events };
         recording.find_saved_activations();
         recording
     }
@@ -164,12 +185,20 @@ impl Recording {
         self.strings.get(index as usize).map_or("", |string| string)
     }
 
-    /// The trace that an allocator sees.
-    pub fn trace(&self) -> Trace {
+    /// Whether sizes are exact with the recorded batch only, and bounded with others.
+    pub fn is_bounded_elsewhere(&self) -> bool {
+        self.buffers.iter().any(|buffer| buffer.recorded_bytes.is_some())
+    }
+
+    /// The trace that an allocator sees with this batch. With another it says too much or too little only where
+    /// [`is_bounded_elsewhere`](Recording::is_bounded_elsewhere) holds and one of the two is the recorded batch.
+    pub fn trace(&self, batch: u64) -> Trace {
+        let recorded = batch == self.batch;
         let event = |event: &Event| {
             Some(match *event {
                 Event::Alloc(index) => {
-                    let Buffer { size, cause, role, .. } = *self.buffers.get(index as usize)?;
+                    let Buffer { size, recorded_bytes, cause, role, .. } = *self.buffers.get(index as usize)?;
+                    let size = recorded_bytes.filter(|_| recorded).map_or(size, Size::fixed);
                     TraceEvent::Alloc { buffer: BufferId(index), size, cause, role }
                 }
                 Event::Free(index) => TraceEvent::Free { buffer: BufferId(index) },

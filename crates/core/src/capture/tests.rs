@@ -24,7 +24,7 @@ fn two_recordings_give_sizes_for_every_batch() {
         let alone = Capture::new(alone.strings(), batch as u64, &alone.bytes(), 0, None).unwrap();
         assert!(!alone.paired && alone.knows(batch as u64) && !alone.knows(batch as u64 + 1));
         let peak = |capture: &Capture| {
-            place(&capture.recording.trace(), batch as u64, &mut TorchCaching::new(Options::default()))
+            place(&capture.recording.trace(batch as u64), batch as u64, &mut TorchCaching::new(Options::default()))
         };
         assert_eq!(peak(&capture), peak(&alone), "batch {batch}");
     }
@@ -58,6 +58,43 @@ fn causes_have_module_and_source() {
     let cause = recording.causes.get(gelu.cause);
     assert_eq!((cause.op.as_ref(), cause.layer.as_ref()), ("aten.gelu", "h.0.act"));
     assert_eq!(cause.source.as_deref(), Some("train.py:10"));
+}
+
+#[test]
+fn scratch_may_come_and_go_with_the_batch() {
+    let record = |batch: i64, scratch: &[i64]| {
+        let mut writer = Writer::new();
+        writer.mark(0);
+        writer.step(0);
+        writer.mark(1);
+        let first = writer.alloc("aten.convolution", 5, 100 * batch);
+        for &bytes in scratch {
+            let buffer = writer.alloc("workspace", 6, bytes);
+            writer.free(buffer);
+        }
+        let second = writer.alloc("aten.relu", 5, 50 * batch);
+        writer.free(first);
+        writer.free(second);
+        writer
+    };
+    let capture = |scratch_a: &[i64], scratch_b: &[i64]| {
+        let (a, b) = (record(4, scratch_a), record(8, scratch_b));
+        let mut strings = a.strings();
+        strings.extend(b.strings().into_iter().skip(strings.len()));
+        // Both recordings number the strings alike only if the first has all of them.
+        assert!(!scratch_a.is_empty());
+        Capture::new(strings, 4, &a.bytes(), 8, Some(&b.bytes())).unwrap()
+    };
+    let peak = |capture: &Capture, batch: u64| {
+        place(&capture.recording.trace(batch), batch, &mut TorchCaching::new(Options::default())).floor_peak_bytes
+    };
+    let comes = capture(&[10], &[10, 8000]);
+    assert!(comes.paired && comes.known_up_to.is_none());
+    assert_eq!((peak(&comes, 4), peak(&comes, 8), peak(&comes, 2)), (600, 8800, 2200));
+    let goes = capture(&[10, 8000], &[10]);
+    assert_eq!((peak(&goes, 4), peak(&goes, 8)), (8400, 8800));
+    let shrinks = capture(&[400], &[300]);
+    assert_eq!((peak(&shrinks, 4), peak(&shrinks, 8)), (800, 1200));
 }
 
 #[test]

@@ -93,14 +93,14 @@ pub fn largest_at_once(capture: &Capture, outcome: &Outcome, precision: Precisio
 
 /// The most samples at once whose requests alone stay within the limit.
 fn floor_largest(outcome: &Outcome, limit: u64, cap: u64) -> Option<u64> {
-    let trace = &outcome.setup.steps.trace;
+    let steps = &outcome.setup.steps;
     let (mut low, mut high) = (0, cap.saturating_add(1));
     let mut batch = outcome.setup.at_once().clamp(1, cap);
     // The floor is a maximum of straight lines, so tangents lead to the answer in a few steps; where sizes saturate they may
     // not, and the bracket is halved.
     let mut tangents = 8;
     while high - low > 1 {
-        let line = floor_line(trace, batch);
+        let line = floor_line(steps.trace(batch), batch);
         let guess = if line.bytes <= limit {
             low = batch;
             batch.saturating_add((limit - line.bytes).checked_div(line.per_sample).unwrap_or(cap))

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::bytes::Size;
 use crate::capture::{Buffer, Event, Recording};
 
 /// A recording that is being changed.
@@ -82,10 +81,4 @@ impl Edit {
         self.recording.events = events;
         self.recording
     }
-}
-
-/// A share of a size, in whole bytes, rounded up.
-pub fn scaled(size: Size, numerator: u64, denominator: u64) -> Size {
-    let part = |bytes: u64| bytes.saturating_mul(numerator).div_ceil(denominator.max(1));
-    Size { fixed: part(size.fixed), per_sample: part(size.per_sample) }
 }

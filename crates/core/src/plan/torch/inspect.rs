@@ -17,7 +17,7 @@ const SHOWN_LINES: usize = 10;
 
 /// Who holds memory at the peak.
 pub fn at_peak(outcome: &Outcome) -> Vec<(Cause, Holder)> {
-    let trace = &outcome.setup.steps.trace;
+    let trace = outcome.setup.steps.trace(outcome.setup.at_once());
     let Some(event) = outcome.placement.peak_event else { return Vec::new() };
     let holders = holders(trace, event, outcome.setup.at_once()).into_iter();
     holders.map(|holder| (trace.causes.get(holder.cause), holder)).collect()

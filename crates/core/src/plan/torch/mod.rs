@@ -88,8 +88,9 @@ fn report(context: &Context<'_>, verdict: Verdict, found: search::Found) -> Repo
             high_bytes: outcome.high_bytes().saturating_add(context_bytes),
             floor_bytes: placement.floor_peak_bytes,
             at: placement.peak_event.and_then(|event| {
-                let trace = &outcome.setup.steps.trace;
-                let found = moment(trace, event, outcome.setup.at_once(), placement.peak_allocated_bytes);
+                let at_once = outcome.setup.at_once();
+                let trace = outcome.setup.steps.trace(at_once);
+                let found = moment(trace, event, at_once, placement.peak_allocated_bytes);
                 found.map(|(phase, cause)| named_moment(phase, &cause))
             }),
         },

@@ -113,17 +113,12 @@ pub fn runs(recording: &Recording, forward: &Range<usize>, owners: &[Option<usiz
     runs
 }
 
-/// What a run leaves behind for the backward pass, short of its output.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Leftovers {
-    /// Kept by autograd alone: they die in the backward phase.
-    pub kept: Vec<u32>,
-    /// The last result that lives on: taken as what the block returns.
-    pub output: Option<u32>,
-}
-
-/// The leftovers of a run. What dies in the forward phase, or is held beyond the backward phase, is not among `kept`.
-pub fn leftovers(recording: &Recording, lives: &[Life], pass: &Pass, run: &Run) -> Leftovers {
+/// What a run leaves behind for the block's own backward pass, short of what the block returns: buffers that die in the
+/// backward phase.
+///
+/// A recording does not say what a block returns. What dies before the block's backward pass begins (`begin`, where that is
+/// known) was kept by what comes after the block, so it was returned. If nothing does, the last large survivor is taken.
+pub fn leftovers(recording: &Recording, lives: &[Life], pass: &Pass, run: &Run, begin: Option<usize>) -> Vec<u32> {
     let born = recording.events[run.events.clone()].iter().filter_map(|event| match *event {
         Event::Alloc(buffer) => Some(buffer),
         _ => None,
@@ -132,8 +127,31 @@ pub fn leftovers(recording: &Recording, lives: &[Life], pass: &Pass, run: &Run) 
         let role = recording.buffers[*buffer as usize].role;
         role != Role::Workspace && lives[*buffer as usize].reaches(run.events.end)
     };
-    let mut kept: Vec<u32> = born.filter(survives).collect();
-    let output = kept.pop();
-    kept.retain(|&buffer| lives[buffer as usize].freed.is_some_and(|freed| pass.backward.contains(&freed)));
-    Leftovers { kept, output }
+    let survivors: Vec<u32> = born.filter(survives).collect();
+    let freed = |buffer: u32| lives[buffer as usize].freed;
+    let returned = |buffer: u32| {
+        freed(buffer).is_none_or(|freed| !pass.backward.contains(&freed) || begin.is_some_and(|begin| freed < begin))
+    };
+    let bytes = |buffer: u32| {
+        let buffer = &recording.buffers[buffer as usize];
+        buffer.bytes(recording.batch, recording.batch)
+    };
+    let large = |buffer: u32| bytes(buffer) > 0 && returned(buffer);
+    let output = if survivors.iter().any(|&buffer| large(buffer)) {
+        None
+    } else {
+        let most = survivors.iter().map(|&buffer| bytes(buffer)).max().unwrap_or(0);
+        survivors.iter().rev().copied().find(|&buffer| bytes(buffer) >= most / 16)
+    };
+    survivors.into_iter().filter(|&buffer| !returned(buffer) && Some(buffer) != output).collect()
+}
+
+/// Where the backward pass of a block begins: its first request there; none if it makes none.
+pub fn backward_begin(recording: &Recording, pass: &Pass, owners: &[Option<usize>], block: usize) -> Option<usize> {
+    let of_block = |event: &Event| match *event {
+        Event::Alloc(buffer) => owners[recording.buffers[buffer as usize].module as usize] == Some(block),
+        _ => false,
+    };
+    let found = recording.events[pass.backward.clone()].iter().position(of_block);
+    found.map(|at| pass.backward.start + at)
 }

@@ -14,15 +14,27 @@ use crate::trace::Trace;
 pub struct Steps {
     /// To be changed further.
     pub recording: Recording,
-    /// To be replayed.
-    pub trace: Trace,
+    /// To be replayed with the recorded batch.
+    recorded: Trace,
+    /// To be replayed with others, where it differs.
+    elsewhere: Option<Trace>,
 }
 
 impl Steps {
     /// The steps of a recording.
     pub fn new(recording: Recording) -> Arc<Steps> {
-        let trace = recording.trace();
-        Arc::new(Steps { recording, trace })
+        let recorded = recording.trace(recording.batch);
+        let bounded = recording.is_bounded_elsewhere();
+        let elsewhere = bounded.then(|| recording.trace(recording.batch.wrapping_add(1)));
+        Arc::new(Steps { recording, recorded, elsewhere })
+    }
+
+    /// To be replayed with this many samples at once.
+    pub fn trace(&self, at_once: u64) -> &Trace {
+        match &self.elsewhere {
+            Some(elsewhere) if at_once != self.recording.batch => elsewhere,
+            _ => &self.recorded,
+        }
     }
 }
 

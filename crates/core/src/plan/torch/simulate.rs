@@ -68,7 +68,7 @@ impl Outcome {
         let Some(limit) = self.setup.limit_bytes else { return true };
         let limit = narrowed(limit, self.widen);
         // The sum of the requests is cheaper than a replay that fails.
-        floor_line(&self.setup.steps.trace, at_once).bytes <= limit
+        floor_line(self.setup.steps.trace(at_once), at_once).bytes <= limit
             && replay(&self.setup, at_once, Some(limit)).failure.is_none()
     }
 
@@ -84,7 +84,7 @@ pub fn replay(setup: &Setup, at_once: u64, limit_bytes: Option<u64>) -> Placemen
     if let Some(limit) = limit_bytes {
         options = Options { capacity_bytes: options.capacity_bytes.min(limit), ..options };
     }
-    place(&setup.steps.trace, at_once, &mut TorchCaching::new(options))
+    place(setup.steps.trace(at_once), at_once, &mut TorchCaching::new(options))
 }
 
 fn widened(bytes: u64, widen: f64) -> u64 {

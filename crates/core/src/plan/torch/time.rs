@@ -49,7 +49,7 @@ fn last_step(recording: &Recording, at_once: u64) -> Work {
             Event::Alloc(index) => {
                 let Some(buffer) = recording.buffers.get(index as usize) else { continue };
                 let touches = if buffer.role == Role::Workspace { 0.0 } else { TOUCHES };
-                let ns = START_NS as f64 + touches * buffer.size.at(at_once) as f64 / MEMORY_RATE;
+                let ns = START_NS as f64 + touches * buffer.bytes(at_once, recording.batch) as f64 / MEMORY_RATE;
                 match phase {
                     Phase::Optimizer => work.update_ns += ns,
                     Phase::Setup | Phase::Forward | Phase::Backward => work.network_ns += ns,

@@ -2,15 +2,15 @@
 //!
 //! Simulated on the recording: what autograd keeps of a block is freed when the block returns, and before the block's first
 //! request of the backward pass the requests of its forward pass are made again. A recording does not say who reads a
-//! buffer, so two things are bounded: the last result of a block is taken as its output and made again too, and what dies
-//! inside the block but was born before it is kept as its input. Time: the forward pass of the blocks once more.
+//! buffer, so two things are bounded: what a block returns is made again too, and what dies inside the block but was born
+//! before it is kept as its input. Time: the forward pass of the blocks once more.
 
 use rustc_hash::FxHashMap;
 
 use super::{Change, Context, Effect, Remedy};
 use crate::capture::{Event, Recording};
 use crate::plan::torch::edit::Edit;
-use crate::plan::torch::passes::{Life, Pass, Run, leftovers, lives, owners, passes, runs};
+use crate::plan::torch::passes::{Life, Pass, Run, backward_begin, leftovers, lives, owners, passes, runs};
 use crate::plan::torch::setup::Setup;
 
 /// `activation_checkpointing`.
@@ -79,45 +79,37 @@ fn recompute_run(
     run: &Run,
     once: bool,
 ) -> bool {
-    let left = leftovers(recording, lives, pass, run);
+    // Of a block that is called several times it is not known which of its requests belongs to which call.
+    let asked = if once { backward_begin(recording, pass, owners, run.block) } else { None };
+    let kept = leftovers(recording, lives, pass, run, asked);
     let freed = |buffer: u32| lives[buffer as usize].freed;
-    let (Some(first), Some(last)) =
-        (left.kept.iter().filter_map(|&b| freed(b)).min(), left.kept.iter().filter_map(|&b| freed(b)).max())
-    else {
-        return false;
-    };
-    // The block's backward pass begins with its first request there, or with the first of its buffers that is done with.
-    let of_block = |event: &Event| match *event {
-        Event::Alloc(buffer) => owners[recording.buffers[buffer as usize].module as usize] == Some(run.block),
-        _ => false,
-    };
-    let asked = recording.events[pass.backward.clone()].iter().position(of_block).map(|at| pass.backward.start + at);
-    let begin = asked.filter(|_| once).map_or(first, |asked| asked.min(first));
-    let end = last + 1;
+    let ends = || kept.iter().filter_map(|&buffer| freed(buffer));
+    let (Some(first), Some(last)) = (ends().min(), ends().max()) else { return false };
+    let begin = asked.map_or(first, |asked| asked.min(first));
 
     let mut copies: FxHashMap<u32, u32> = FxHashMap::default();
-    let mut at_end: Vec<u32> = Vec::new();
+    let (mut inputs, mut outputs): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
     for at in run.events.clone() {
         match recording.events[at] {
             Event::Alloc(buffer) => {
                 let copy = edit.copy(buffer);
                 copies.insert(buffer, copy);
                 edit.insert(begin, Event::Alloc(copy));
-                if left.kept.contains(&buffer) {
+                if kept.contains(&buffer) {
                     if let Some(freed) = freed(buffer) {
                         edit.insert(freed, Event::Free(copy));
                         edit.remove(freed);
                     }
                     edit.insert(run.events.end, Event::Free(buffer));
                 } else if lives[buffer as usize].reaches(run.events.end) {
-                    at_end.push(copy);
+                    outputs.push(copy);
                 }
             }
             Event::Free(buffer) => match copies.get(&buffer) {
                 Some(&copy) => edit.insert(begin, Event::Free(copy)),
                 None if pass.forward.contains(&lives[buffer as usize].born) => {
                     edit.remove(at);
-                    at_end.push(buffer);
+                    inputs.push(buffer);
                 }
                 None => {}
             },
@@ -129,6 +121,8 @@ fn recompute_run(
             Event::Mark(_) | Event::Step => {}
         }
     }
-    at_end.into_iter().for_each(|buffer| edit.insert(end, Event::Free(buffer)));
+    // The block's first op of the backward pass may read what it returned.
+    outputs.into_iter().for_each(|buffer| edit.insert(first + 1, Event::Free(buffer)));
+    inputs.into_iter().for_each(|buffer| edit.insert(last + 1, Event::Free(buffer)));
     true
 }

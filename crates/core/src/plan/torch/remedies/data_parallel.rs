@@ -51,6 +51,7 @@ fn with_buckets(setup: &Setup, bytes: u64) -> Setup {
     let mut edit = Edit::new(recording);
     let buckets = edit.add(Buffer {
         size: Size::fixed(bytes),
+        recorded_bytes: None,
         role: Role::Gradient,
         born: Phase::Setup,
         dtype: Dtype::Other,

@@ -5,7 +5,7 @@
 
 use super::{Change, Context, Effect, Remedy, is_update_scratch, optimizer_class};
 use crate::capture::Dtype;
-use crate::plan::torch::edit::{Edit, scaled};
+use crate::plan::torch::edit::Edit;
 use crate::plan::torch::setup::Setup;
 use crate::trace::Role;
 
@@ -34,7 +34,7 @@ impl Remedy for EightBitOptimizer {
             let slot = buffer.role == Role::OptimizerState && buffer.dtype == Dtype::Float32;
             if slot && buffer.size.fixed >= SMALLEST_BYTES {
                 // A quarter, and a number of 4 bytes for each 256 of them.
-                edit.buffer(index).size = scaled(buffer.size, 65, 256);
+                *edit.buffer(index) = buffer.scaled(65, 256);
                 shrunk = true;
             } else if is_update_scratch(buffer) {
                 edit.drop(index);

@@ -6,8 +6,8 @@
 
 use super::{Change, Context, Effect, Remedy, is_update_scratch};
 use crate::capture::{Event, Recording};
-use crate::plan::torch::edit::{Edit, scaled};
-use crate::plan::torch::passes::{leftovers, lives, owners, passes, runs};
+use crate::plan::torch::edit::Edit;
+use crate::plan::torch::passes::{backward_begin, leftovers, lives, owners, passes, runs};
 use crate::plan::torch::setup::Setup;
 use crate::trace::{Phase, Role};
 
@@ -47,7 +47,8 @@ fn freeze(recording: &Recording, frozen: &[String]) -> Option<Recording> {
     let mut changed = false;
     for pass in passes(recording).iter().filter(|pass| !pass.backward.is_empty()) {
         for run in runs(recording, &pass.forward, &owners) {
-            for buffer in leftovers(recording, &lives, pass, &run).kept {
+            let begin = backward_begin(recording, pass, &owners, run.block);
+            for buffer in leftovers(recording, &lives, pass, &run, begin) {
                 if let Some(freed) = lives[buffer as usize].freed {
                     edit.remove(freed);
                     edit.insert(run.events.end, Event::Free(buffer));
@@ -67,7 +68,7 @@ fn freeze(recording: &Recording, frozen: &[String]) -> Option<Recording> {
         } else if buffer.role == Role::OptimizerState || is_update_scratch(buffer) {
             // In shares of 1/1024, rounded up: sums of bytes would overflow the product.
             let share = left / (all / 1024).max(1) + 1;
-            edit.buffer(index).size = scaled(buffer.size, share.min(1024), 1024);
+            *edit.buffer(index) = buffer.scaled(share.min(1024), 1024);
         }
     }
     changed.then(|| edit.finish())

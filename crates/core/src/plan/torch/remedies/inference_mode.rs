@@ -36,7 +36,7 @@ fn without_graph(recording: &Recording, blocks: &[String]) -> Option<Recording> 
         // What autograd holds goes with the output, after the pass or in the next one.
         let whole = Pass { forward: pass.forward.clone(), backward: pass.forward.start..recording.events.len() };
         for run in runs(recording, &pass.forward, &owners) {
-            for buffer in leftovers(recording, &lives, &whole, &run).kept {
+            for buffer in leftovers(recording, &lives, &whole, &run, None) {
                 let Some(freed) = lives[buffer as usize].freed.filter(|freed| *freed >= run.events.end) else {
                     continue;
                 };

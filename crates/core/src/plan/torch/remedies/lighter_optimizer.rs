@@ -8,7 +8,7 @@ use super::eight_bit_optimizer::CHOOSE_STATE;
 use super::{Change, Context, Effect, Remedy, is_update_scratch, optimizer_class};
 use crate::bytes::Size;
 use crate::capture::{Buffer, Event, Recording};
-use crate::plan::torch::edit::{Edit, scaled};
+use crate::plan::torch::edit::Edit;
 use crate::plan::torch::setup::Setup;
 use crate::trace::{Phase, Role};
 
@@ -73,8 +73,8 @@ fn with_adafactor(context: &Context<'_>, recording: &Recording) -> Recording {
         if std::mem::take(&mut first) {
             for weight in &weights {
                 let matrix = MATRICES.contains(&context.request.class(recording.string(weight.module)));
-                let size = if matrix { scaled(weight.size, FACTORED.0, FACTORED.1) } else { weight.size };
-                let slot = edit.add(Buffer { size, role: Role::OptimizerState, born: Phase::Optimizer, ..*weight });
+                let sized = if matrix { weight.scaled(FACTORED.0, FACTORED.1) } else { *weight };
+                let slot = edit.add(Buffer { role: Role::OptimizerState, born: Phase::Optimizer, ..sized });
                 edit.insert(place + 1, Event::Alloc(slot));
             }
         }

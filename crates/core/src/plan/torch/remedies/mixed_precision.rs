@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, Context, Effect, Remedy};
 use crate::capture::{Buffer, Dtype, Event, Recording};
-use crate::plan::torch::edit::{Edit, scaled};
+use crate::plan::torch::edit::Edit;
 use crate::plan::torch::passes::{Pass, passes};
 use crate::plan::torch::setup::Setup;
 use crate::trace::{Phase, Role};
@@ -141,7 +141,7 @@ fn autocast(context: &Context<'_>, recording: &Recording) -> Option<Recording> {
 }
 
 fn halved(buffer: &Buffer) -> Buffer {
-    Buffer { size: scaled(buffer.size, 1, 2), dtype: Dtype::Bfloat16, ..*buffer }
+    Buffer { dtype: Dtype::Bfloat16, ..buffer.scaled(1, 2) }
 }
 
 /// Weights that ops of low precision read, and inputs. Those of normalizations are read as they are.
