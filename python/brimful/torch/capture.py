@@ -54,7 +54,7 @@ def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recordi
         model, memo = replicas.of_model(job.model)
         names = {id(module): name for name, module in model.named_modules()}
         places = Places(strings, names)
-        recorder = Recorder(strings, job.gpu, memory, places)
+        recorder = Recorder(fake_mode, strings, job.gpu, memory, places)
         optimizer = job.make_optimizer(model, memo) if job.make_optimizer else None
         batch = replicas.of_batch(job.batch, job.batch_size, batch_size)
         _set_up(recorder, model, names, optimizer, batch)

@@ -13,9 +13,11 @@ from array import array
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import scratch
+from .fast import FastPath
 from .results import RESULTS
 
 ALLOC, FREE, RELABEL, MARK, STEP = range(5)
@@ -54,8 +56,9 @@ class Strings:
 class Recorder(TorchDispatchMode):
     """Writes rows while it is active. Enter it inside a FakeTensorMode."""
 
-    def __init__(self, strings: Strings, gpu: scratch.Gpu, memory: dict, places: "Places") -> None:
+    def __init__(self, mode: FakeTensorMode, strings: Strings, gpu: scratch.Gpu, memory: dict, places: "Places") -> None:
         super().__init__()
+        self._fast = FastPath(mode, DEVICE)
         self.rows = array("q")
         self.strings = strings
         self.gpu = gpu
@@ -73,6 +76,10 @@ class Recorder(TorchDispatchMode):
         self._names: dict[Any, str] = {}
         self._origins: dict[int, tuple[int, int]] = {}
         self._mark(SETUP)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # there is nothing to compile in here, and asking PyTorch's compiler costs more than an op
 
     # --- rows ---
 
@@ -125,6 +132,10 @@ class Recorder(TorchDispatchMode):
         self.closed = True
         self._live.clear()
 
+    def empty(self, shape, dtype: torch.dtype, like: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+        """A tensor on the device, for results that are made here; it is counted when its op is."""
+        return self._fast.empty(shape, dtype, like)
+
     # --- ops ---
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -134,6 +145,8 @@ class Recorder(TorchDispatchMode):
             name = self._names[func] = func._schema.name.replace("::", ".")
         special = RESULTS.get(name)
         result = NotImplemented if special is None else special(self, func, args, kwargs)
+        if result is NotImplemented:
+            result = self._fast.run(func, args, kwargs, self.optimizing)
         if result is NotImplemented:
             result = func(*args, **kwargs)
         new = self._new_results(result)
