@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 
 use super::ModelSource;
-use super::batch::floor_line;
 use super::remedies::int8_weights;
 use super::setup::{ModelChange, Pool, Setup};
 use super::time;
@@ -88,14 +87,14 @@ impl Outcome {
 
     /// Bytes asked for at once: no allocator can do with less.
     pub fn floor_at(&self, at_once: u64) -> u64 {
-        self.runs.traces.iter().map(|trace| floor_line(trace, at_once).bytes).max().unwrap_or(0)
+        self.runs.orders.iter().map(|order| order.floor.at(at_once).bytes).max().unwrap_or(0)
     }
 }
 
 fn predict(setup: &Setup, runs: &Runs, at_once: u64) -> Prediction {
     let mut prediction = runs.predict(at_once);
     if setup.pool == Pool::CudaAsync {
-        let needs = || runs.traces.iter().map(|trace| cuda_pool_bytes(floor_line(trace, at_once).bytes));
+        let needs = || runs.orders.iter().map(|order| cuda_pool_bytes(order.floor.at(at_once).bytes));
         prediction.low_bytes = needs().min().unwrap_or(0);
         prediction.high_bytes = needs().max().unwrap_or(0);
         prediction.allocated_bytes = cuda_pool_bytes(prediction.floor_bytes);
