@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::bytes::Size;
 
 /// What a buffer is for: the parts of a report's breakdown.
@@ -51,31 +53,48 @@ pub struct Cause {
     pub source: Option<String>,
 }
 
-/// The causes of a trace: one entry each time something is asked for, with the layers' paths kept once.
+/// The causes of a trace: one entry each time something is asked for, with ops and the layers' paths kept once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
-    entries: Vec<(Cow<'static, str>, Option<u32>)>,
+    entries: Vec<Entry>,
+    ops: Vec<&'static str>,
+    /// By the text's place in the program, which is quicker to look up than the text; a text at two places is kept twice.
+    op_indices: FxHashMap<usize, u32>,
     layers: Vec<Arc<str>>,
 }
+
+/// Indices of an op and its layer. A large job has some ten thousand of them for each remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    op: u32,
+    layer: u32,
+}
+
+/// The layer of an op that belongs to none.
+const NO_LAYER: u32 = u32::MAX;
 
 impl Causes {
     /// No causes yet, of these layers.
     pub fn new(layers: Vec<Arc<str>>, capacity: usize) -> Causes {
-        Causes { entries: Vec::with_capacity(capacity), layers }
+        Causes { entries: Vec::with_capacity(capacity), layers, ..Causes::default() }
     }
 
     /// Adds the cause of an op, and of its layer if it has one.
-    pub fn push(&mut self, op: Cow<'static, str>, layer: Option<u32>) -> CauseId {
-        self.entries.push((op, layer));
+    pub fn push(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
+        let op = *self.op_indices.entry(op.as_ptr() as usize).or_insert_with(|| {
+            self.ops.push(op);
+            self.ops.len() as u32 - 1
+        });
+        self.entries.push(Entry { op, layer: layer.unwrap_or(NO_LAYER) });
         CauseId(self.entries.len() as u32 - 1)
     }
 
     /// A cause by its id; an empty one for an id that was never given out.
     pub fn get(&self, id: CauseId) -> Cause {
         let entry = self.entries.get(id.0 as usize);
-        let layer = entry.and_then(|entry| self.layers.get(entry.1? as usize));
+        let layer = entry.and_then(|entry| self.layers.get(entry.layer as usize));
         Cause {
-            op: entry.map_or(Cow::Borrowed(""), |entry| entry.0.clone()),
+            op: entry.map_or(Cow::Borrowed(""), |entry| Cow::Borrowed(self.ops[entry.op as usize])),
             layer: layer.cloned().unwrap_or_else(|| "".into()),
             source: None,
         }

@@ -42,7 +42,8 @@ impl FreeChunks {
     pub(super) fn insert(&mut self, chunk: FreeChunk) {
         // Larger than all others: the last block grows.
         let key = chunk.key();
-        let at = self.blocks.partition_point(|block| block[block.len() - 1].key() < key).min(self.blocks.len().max(1) - 1);
+        let at =
+            self.blocks.partition_point(|block| block[block.len() - 1].key() < key).min(self.blocks.len().max(1) - 1);
         let Some(block) = self.blocks.get_mut(at) else {
             self.blocks.push(vec![chunk]);
             return;

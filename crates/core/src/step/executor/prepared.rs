@@ -2,12 +2,11 @@
 //!
 //! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::bytes::Size;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
-use crate::step::graph::{Graph, Node, NodeId};
+use crate::step::graph::{Graph, Node, NodeId, ValueId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
 /// A graph ready to be run.
@@ -35,7 +34,7 @@ impl<'g> Prepared<'g> {
     /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
     /// long as it takes to queue it on a GPU. `layers` are the layers' paths.
     pub fn new(graph: &'g Graph, batch: Option<u64>, layers: &[Arc<str>]) -> Prepared<'g> {
-        let sizes: Vec<Size> = graph.values.iter().map(|value| value.shape.size(value.dtype)).collect();
+        let sizes: Vec<Size> = (0..graph.values.len() as u32).map(|id| graph.size(ValueId(id))).collect();
         let mut consumer_count = vec![0u32; graph.values.len()];
         let mut dependency_count = vec![0u32; graph.nodes.len()];
         let mut roles = vec![Role::Temporary; graph.values.len()];
@@ -62,11 +61,10 @@ impl<'g> Prepared<'g> {
         let mut causes = Causes::new(layers.to_vec(), graph.nodes.len() + graph.variables.len() + 1);
         // A node's cause has the node's own number.
         for node in &graph.nodes {
-            causes.push(Cow::Borrowed(node.kernel.name), node.layer);
+            causes.push(node.kernel.name, node.layer);
         }
-        let variable_cause =
-            graph.variables.iter().map(|variable| causes.push(Cow::Borrowed("Variable"), variable.layer)).collect();
-        let feed_cause = causes.push(Cow::Borrowed("_Arg"), None);
+        let variable_cause = graph.variables.iter().map(|variable| causes.push("Variable", variable.layer)).collect();
+        let feed_cause = causes.push("_Arg", None);
         Prepared {
             graph,
             causes: Arc::new(causes),
