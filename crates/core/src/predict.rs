@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
-use crate::step::executor::{Execution, Prepared};
+use crate::step::executor::{Execution, Prepared, causes};
 use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Event, Phase, Trace};
@@ -87,7 +87,6 @@ impl Runs {
     /// that one.
     pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
         let graph = &lowered.graph;
-        let layers: Vec<Arc<str>> = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
         let (threads, batch) = match job.processor {
             Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
             // Several host threads queue kernels on one stream; how long that takes does not depend on the batch.
@@ -100,10 +99,14 @@ impl Runs {
             // Without running times there is less to vary; the first step needs less than the others.
             (Orders::Several, Processor::Gpu) => (3, 1),
         };
-        let prepared = Prepared::new(graph, batch, &layers);
-        let from_start = steps > 1;
         let known = one.filter(|_| job.processor == Processor::Gpu);
         let mut orders = known.map_or_else(Vec::new, |one| one.orders.clone());
+        let causes = orders.first().map_or_else(
+            || Arc::new(causes(graph, model.layers.iter().map(|layer| layer.path.as_str().into()).collect())),
+            |order| order.trace.causes.clone(),
+        );
+        let prepared = Prepared::new(graph, batch, causes);
+        let from_start = steps > 1;
         for seed in orders.len() as u64..seeds {
             let trace = prepared.run(Execution { threads, steps, from_start, seed });
             orders.push(Arc::new(Order::new(trace, job.processor)));
@@ -115,7 +118,7 @@ impl Runs {
     /// Places the runs at a batch size, in a pool without limit.
     pub fn predict(&self, batch: u64) -> Prediction {
         let placed = self.orders.iter().map(|order| order.unlimited(batch));
-        let mut placed: Vec<(Placed, usize)> = placed.enumerate().map(|(index, placed)| (placed, index)).collect();
+        let mut placed: Vec<(Placed, usize)> = placed.zip(0..).collect();
         let sufficient_bytes = placed.iter().map(|(placed, _)| placed.sufficient_bytes).max().unwrap_or(0);
         placed.sort_by_key(|(placed, _)| placed.placement.peak_allocated_bytes);
         let (low, high) = (&placed[0].0.placement, &placed[placed.len() - 1].0.placement);
