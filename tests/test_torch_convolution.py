@@ -1,8 +1,8 @@
 """What convolutions ask of the allocator, against what cuDNN asked of it on a GPU.
 
-In: `fixtures/torch_ops/convolutions.jsonl.gz`. Out: the order of allocations must be the recorded one for every call; the workspaces,
-which only cuDNN knows, must be right in form and size often enough. The trees were learned from the models' calls, so their limits
-here notice changes and do not measure accuracy; the random shapes were not learned from. Needs neither PyTorch nor a GPU.
+In: `fixtures/torch_ops/convolutions.jsonl.gz`. Out: the order of allocations must be the recorded one for every call; the
+workspaces, which only cuDNN knows, must be right in size often enough. The trees were learned from the models' calls, so the limits
+for those notice changes and do not measure accuracy; the random shapes were not learned from. Needs neither PyTorch nor a GPU.
 """
 
 from __future__ import annotations
@@ -208,12 +208,16 @@ def test_sizes_are_affine_in_the_batch():
     for _ in range(300):
         c, k, side, kernel = rng.choice([3, 16, 64, 256]), rng.choice([16, 64, 512]), rng.choice([7, 14, 56]), rng.choice([1, 3, 7])
         memory, sizes, alone = {}, [], []
+
+        def taken(call):
+            return [step[0] for step in allocations(call) if step != FREE]
+
         for n in (1, 2, 64):
             x, w, y = (Tensor("float32", shape) for shape in ([n, c, side, side], [k, c, kernel, kernel], [n, k, side, side]))
             how = ([1, 1], [kernel // 2] * 2, [1, 1], False, [0, 0], 1)
             args, outputs = (y, x, w, None, *how, [True, True, False]), [x, w]
-            sizes.append([step[0] for step in allocations(Call("aten.convolution_backward", args, {}, outputs, H200, True, memory)) if step != FREE])
-            alone.append([step[0] for step in allocations(Call("aten.convolution_backward", args, {}, outputs, H200, True, {})) if step != FREE])
+            sizes.append(taken(Call("aten.convolution_backward", args, {}, outputs, H200, True, memory)))
+            alone.append(taken(Call("aten.convolution_backward", args, {}, outputs, H200, True, {})))
         one, two, many = sizes
         assert len(one) == len(two) == len(many)
         assert all(a + 63 * (b - a) == c for a, b, c in zip(one, two, many)), (one, two, many)

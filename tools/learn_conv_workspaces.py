@@ -2,8 +2,8 @@
 
 In: recordings of jobs (tools/record_torch_ops.py) and of convolutions of random shapes (tools/record_conv_workspaces.py). Out:
 python/brimful/torch/scratch/cudnn_convolutions.json, decision trees that scratch/convolution.py reads; with --fixture also the
-reduced recordings for tests/test_torch_convolution.py. Prints a validation with whole models left out. Needs numpy and scikit-learn,
-no GPU.
+reduced recordings for tests/test_torch_convolution.py. Prints a validation in which whole families of models are left out. Needs
+numpy and scikit-learn, no GPU.
 """
 
 import argparse
@@ -171,7 +171,8 @@ class Sample:
     """One workspace: what is known, its size, its form and what it has on top of the form."""
 
     def __init__(self, direction, problem, channels_last, size_bytes, job):
-        self.direction, self.problem, self.channels_last, self.size_bytes, self.job = direction, problem, channels_last, size_bytes, job
+        self.direction, self.problem, self.channels_last = direction, problem, channels_last
+        self.size_bytes, self.job = size_bytes, job
         model = job if job.startswith("grid") else job.split("-")[0]
         self.family = next((family[0] for family in FAMILIES if model in family), model)
         self.features = convolution.features(problem)
@@ -183,7 +184,8 @@ class Sample:
     def _label(self):
         size_bytes = self.size_bytes
         possible = [form for form in self.forms if form != "padded_groups" or self.problem.groups > 1]
-        pure = [(size_bytes - self.forms[form], PURE.index(form)) for form in possible if 0 <= size_bytes - self.forms[form] <= 1024]
+        left = [(size_bytes - self.forms[form], PURE.index(form)) for form in possible]
+        pure = [(extra_bytes, index) for extra_bytes, index in left if 0 <= extra_bytes <= 1024]
         if pure:
             extra_bytes, index = min(pure)
             return PURE[index], extra_bytes
@@ -347,8 +349,9 @@ def summary_of_jobs(pairs):
     errors.sort(key=abs)
     within = [sum(abs(e) <= limit for e in errors) / len(errors) for limit in (0.01, 0.05, 0.2)]
     print(
-        f"  largest workspace of a job: {len(errors)} jobs, median error {abs(errors[len(errors) // 2]):.2%}, within 1 % {within[0]:.0%},"
-        f" 5 % {within[1]:.0%}, 20 % {within[2]:.0%}, too low by more than 5 %: {sum(e < -0.05 for e in errors)}"
+        f"  largest workspace of a job: {len(errors)} jobs, median error {abs(errors[len(errors) // 2]):.2%},"
+        f" within 1 % {within[0]:.0%}, 5 % {within[1]:.0%}, 20 % {within[2]:.0%},"
+        f" too low by more than 5 %: {sum(e < -0.05 for e in errors)}"
     )
     for _, job, true, guess in sorted(rows, reverse=True)[:8]:
         print(f"    {job:60} {true / 1e6:9.1f} MB predicted {guess / 1e6:9.1f} MB")
@@ -403,7 +406,8 @@ def main():
     summary_of_jobs([(s, *predict(trees, s)) for s in jobs])
     origin = "cuDNN 9.19, NVIDIA H200, learned by tools/learn_conv_workspaces.py"
     lines = [f"  {json.dumps(key)}: {json.dumps(nodes, separators=(',', ':'))}" for key, nodes in trees.items()]
-    text = f'{{"origin": {json.dumps(origin)},\n "features": {json.dumps(convolution.FEATURES)},\n "trees": {{\n' + ",\n".join(lines) + "\n}}\n"
+    head = f'{{"origin": {json.dumps(origin)},\n "features": {json.dumps(convolution.FEATURES)},\n "trees": {{\n'
+    text = head + ",\n".join(lines) + "\n}}\n"
     Path(options.out).write_text(text)
     print(f"wrote {options.out}: {len(text)} bytes, {sum(map(len, trees.values()))} nodes")
     if options.fixture:

@@ -1,12 +1,12 @@
 """Convolutions: what cuDNN and PyTorch around it ask of the allocator.
 
-In: a call of aten.convolution or aten.convolution_backward. Out: its results, the copies of arguments that are not laid out as cuDNN
-needs them, and the workspace of each cuDNN call, in order. The order and the copies follow PyTorch's source. Which algorithm cuDNN
-takes cannot be known without the GPU: its workspace has one of a few forms (`form_bytes`: copies in channels-last order for tensor
-cores, one partial result per sample or per split, Winograd or FFT tiles), and decision trees in cudnn_convolutions.json say which.
-They were learned by tools/learn_conv_workspaces.py from calls recorded on an NVIDIA H200 with cuDNN 9.19 and TF32 allowed; other GPUs
-and versions get the same forms, unmeasured. Not counted: what `torch.backends.cudnn.benchmark` tries out, and convolutions that
-PyTorch runs without cuDNN (other than depthwise ones).
+In: a call of aten.convolution or aten.convolution_backward. Out: its results, the copies of arguments that are not laid out as
+cuDNN needs them, and the workspace of each cuDNN call, in order. The order and the copies follow PyTorch's source. Which algorithm
+cuDNN takes cannot be known without the GPU: its workspace has one of a few forms (`form_bytes`: copies in channels-last order for
+tensor cores, one partial result per sample or per split, Winograd or FFT tiles), and decision trees in cudnn_convolutions.json say
+which. They were learned by tools/learn_conv_workspaces.py from calls recorded on an NVIDIA H200 with cuDNN 9.19 and TF32 allowed;
+other GPUs (capability other than 9.0), other versions and float64 get the same forms, unmeasured. Not counted: what
+`torch.backends.cudnn.benchmark` tries out, and convolutions that PyTorch runs without cuDNN (other than depthwise ones).
 """
 
 from __future__ import annotations
@@ -75,12 +75,6 @@ def features(p: Problem) -> tuple:
     )  # fmt: skip
 
 
-def _padded(p: Problem, x_channels: int, y_channels: int) -> int:
-    """Bytes of copies of x, y and w with more channels in each group than they have."""
-    w = p.w_pixels * x_channels * y_channels if p.w_pixels > 1 or x_channels > p.c_group or y_channels > p.k_group else 0
-    return p.item_bytes * p.groups * (p.n * (p.x_pixels * x_channels + p.y_pixels * y_channels) + w)
-
-
 def form_bytes(form: str, direction: str, p: Problem) -> int:
     """Bytes of a workspace of this form, less what a kernel adds to it (splits of the sum, descriptors)."""
     if form == "none":
@@ -108,7 +102,8 @@ def form_bytes(form: str, direction: str, p: Problem) -> int:
         return p.item_bytes * (p.n * (x + y) + (w if x or y else 0))
     if form == "padded_groups":  # input and output channels of a group are filled up to the same power of two
         channels = 1 << (max(p.c_group, p.k_group, 16 // p.item_bytes, 1) - 1).bit_length()
-        return _padded(p, channels, channels)
+        w = p.w_pixels * channels * channels if p.w_pixels > 1 or channels > min(p.c_group, p.k_group) else 0
+        return p.item_bytes * p.groups * (p.n * (p.x_pixels + p.y_pixels) * channels + w)
     if form == "per_sample":  # one float32 weight gradient for each sample, added up at the end
         return 4 * p.n * p.k * p.c_group * p.w_pixels
     if form == "winograd":
@@ -116,7 +111,7 @@ def form_bytes(form: str, direction: str, p: Problem) -> int:
         return WINOGRAD_POINT_BYTES * (p.n * tiles * (p.c + p.k) + p.c * p.k)
     if form == "fft":
         return FFT_TILE_BYTES * (2 * p.n * (p.c + p.k) + p.c * p.k)
-    return p.x_bytes + p.y_bytes + p.w_bytes
+    return 8 * (p.x_bytes + p.y_bytes + p.w_bytes)  # "bound"
 
 
 _trees: dict[str, list] | None = None
@@ -133,21 +128,25 @@ def choose(direction: str, p: Problem, channels_last: bool) -> tuple[str, int]:
         node = nodes[node[2] if values[node[0]] <= node[1] else node[3]]
     form, extra_bytes, splits = node
     # `splits` counts float32 copies of the weight. Small convolutions do not split into more than they are.
-    extra_bytes += int(splits * 4 * p.k * p.c_group * p.w_pixels)
-    return form, min(extra_bytes, max(8 * (p.x_bytes + p.y_bytes + p.w_bytes), SMALL_BYTES))
+    tensors_bytes = p.x_bytes + p.y_bytes + p.w_bytes
+    extra_bytes = min(extra_bytes + int(splits * 4 * p.k * p.c_group * p.w_pixels), max(8 * tensors_bytes, SMALL_BYTES))
+    # An odd shape gets no more than this; 43 of 40,117 recorded workspaces were larger, most of them of kernels of 5x5 and more.
+    if form_bytes(form, direction, p) > 8 * tensors_bytes + 64 * MIB:
+        return "bound", extra_bytes + 64 * MIB
+    return form, extra_bytes
 
 
 def workspace_bytes(memory: dict, direction: str, p: Problem, channels_last: bool) -> int:
     """The workspace of one cuDNN call. Its form stays the same for other batch sizes of the same job, so that sizes stay affine."""
     if p.n <= 0 or p.x_bytes <= 0 or p.y_bytes <= 0 or p.w_bytes <= 0:
         return 0
-    key = ("cudnn", direction, p.c, p.k, p.x_pixels, p.y_pixels, p.w_pixels, p.stride, p.groups, p.item_bytes, p.bfloat16, channels_last)
+    layer = (p.c, p.k, p.x_pixels, p.y_pixels, p.w_pixels, p.stride, p.groups, p.item_bytes, p.bfloat16)
+    key = ("cudnn", direction, layer, channels_last)
     choice = memory.get(key)
     if choice is None:
         choice = memory[key] = choose(direction, p, channels_last)
     form, extra_bytes = choice
-    # No workspace was seen beyond this bound but FFTs of a few tiny images.
-    return min(form_bytes(form, direction, p), 8 * (p.x_bytes + p.y_bytes + p.w_bytes) + 64 * MIB) + extra_bytes
+    return form_bytes(form, direction, p) + extra_bytes
 
 
 # --- how PyTorch calls cuDNN ---
