@@ -34,6 +34,7 @@ class Job:
     make_optimizer: Callable[[torch.nn.Module, dict[int, Any]], Any] | None
     gpu: Gpu
     train: bool = True
+    dtype: torch.dtype | None = None  # of all floating-point weights and inputs, if it is not as they are
 
 
 @dataclass
@@ -45,18 +46,21 @@ class Recording:
     stopped: str | None = None
     values_read: list[str] = field(default_factory=list)
     bounded: list[str] = field(default_factory=list)
+    empty: bool = False  # nothing but the set-up
 
 
 def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recording:
     """Two steps with this batch size."""
     stopped = None
-    with _planned_device(), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
-        model, memo = replicas.of_model(job.model)
+    with torch.random.fork_rng(devices=[]), _planned_device(), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
+        model, memo = replicas.of_model(job.model, job.dtype)
+        if model.training != job.train:
+            model.train(job.train)
         names = {id(module): name for name, module in model.named_modules()}
         places = Places(strings, names)
         recorder = Recorder(fake_mode, strings, job.gpu, memory, places)
         optimizer = job.make_optimizer(model, memo) if job.make_optimizer else None
-        batch = replicas.of_batch(job.batch, job.batch_size, batch_size)
+        batch = replicas.of_batch(job.batch, job.batch_size, batch_size, job.dtype)
         _set_up(recorder, model, names, optimizer, batch)
         del memo
         with contextlib.ExitStack() as stack:
@@ -80,7 +84,7 @@ def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recordi
                     gc.enable()
         recorder.close()
     rows = recorder.rows.tobytes()
-    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded))
+    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded), recorder.call < 0)
 
 
 def _set_up(recorder: Recorder, model: torch.nn.Module, names: dict[int, str], optimizer: Any, batch: Any) -> None:

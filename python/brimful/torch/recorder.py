@@ -16,7 +16,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import scratch
+from . import host, scratch
 from .fast import FastPath
 from .results import RESULTS
 
@@ -146,6 +146,9 @@ class Recorder(TorchDispatchMode):
         special = RESULTS.get(name)
         result = NotImplemented if special is None else special(self, func, args, kwargs)
         if result is NotImplemented:
+            result = host.run(name, func, args, kwargs, DEVICE)
+            if result is not NotImplemented:
+                return result
             result = self._fast.run(func, args, kwargs, self.optimizing)
         if result is NotImplemented:
             result = func(*args, **kwargs)

@@ -15,15 +15,16 @@ import torch
 from .recorder import DEVICE
 
 
-def empty_like(tensor: torch.Tensor) -> torch.Tensor:
-    """A fake of a tensor, on the planned device."""
+def empty_like(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A fake of a tensor, on the planned device; floating-point ones of another dtype, if one is given."""
+    dtype = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
     if tensor.layout != torch.strided or tensor.is_quantized:
-        return torch.empty(tensor.shape, dtype=tensor.dtype, device=DEVICE)
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=DEVICE)
+        return torch.empty(tensor.shape, dtype=dtype, device=DEVICE)
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=DEVICE)
 
 
-def _fake(tensor: torch.Tensor) -> torch.Tensor:
-    fake = empty_like(tensor.detach() if type(tensor) in (torch.Tensor, torch.nn.Parameter) else tensor)
+def _fake(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    fake = empty_like(tensor, dtype)
     if isinstance(tensor, torch.nn.Parameter):
         fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
     else:
@@ -31,22 +32,22 @@ def _fake(tensor: torch.Tensor) -> torch.Tensor:
     return fake
 
 
-def of_model(model: torch.nn.Module) -> tuple[torch.nn.Module, dict[int, Any]]:
+def of_model(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tuple[torch.nn.Module, dict[int, Any]]:
     """A copy of the model without data, and what stands for each of its tensors, by id."""
     memo: dict[int, Any] = {}
-    kept = []
     for module in model.modules():
         for value in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
             if isinstance(value, torch.Tensor) and id(value) not in memo:
-                memo[id(value)] = _fake(value)
-                kept.append(value)
+                memo[id(value)] = _fake(value, dtype)
     replica = copy.deepcopy(model, memo)
     return replica, memo
 
 
 def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torch.optim.Optimizer:
     """The user's optimizer over the copies of its parameters, as it is before its first step."""
-    twin = copy.copy(optimizer)
+    twin = object.__new__(type(optimizer))
+    # A scheduler wraps `step` on the object itself: that one would step the user's optimizer.
+    twin.__dict__.update({name: value for name, value in vars(optimizer).items() if name not in ("step", "zero_grad")})
     twin.state = type(optimizer.state)(dict)
     twin.param_groups = []
     for group in optimizer.param_groups:
@@ -56,18 +57,19 @@ def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torc
     return twin
 
 
-def of_batch(batch: Any, size: int | None, to_size: int | None) -> Any:
+def of_batch(batch: Any, size: int, to_size: int, dtype: torch.dtype | None = None) -> Any:
     """A batch without data; tensors whose first dimension is `size` get `to_size` there."""
 
     def one(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        if size is None or to_size is None or value.dim() == 0 or value.shape[0] != size or size == to_size:
-            fake = empty_like(value)
+        if value.dim() == 0 or value.shape[0] != size or size == to_size:
+            fake = empty_like(value, dtype)
         else:
             shape = (to_size, *value.shape[1:])
             order = sorted(range(value.dim()), key=lambda dim: (-value.stride(dim), dim))
-            fake = torch.empty_permuted(shape, order, dtype=value.dtype, device=DEVICE)
+            made = torch.empty_permuted(shape, order, dtype=value.dtype, device="meta")
+            fake = empty_like(made, dtype)
         return fake.requires_grad_(value.requires_grad)
 
     return torch.utils._pytree.tree_map(one, batch)

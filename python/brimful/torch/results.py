@@ -26,11 +26,10 @@ def result(*names: str) -> Callable:
 @result("aten._local_scalar_dense")
 def read_value(recorder, func, args, kwargs) -> Any:
     tensor = args[0]
+    if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
+        return NotImplemented
     if recorder.optimizing:
         return 1.0  # the step's number: not zero, which it is divided by
-    if type(tensor) is torch.Tensor:
-        with torch._C._DisableTorchDispatch():
-            return func(tensor)
     constant = getattr(tensor, "constant", None)
     if constant is not None:
         return constant.item()
