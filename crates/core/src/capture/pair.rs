@@ -166,11 +166,10 @@ fn with_scratch_of(
     if only_b.is_empty() {
         return sized;
     }
-    let mut next = sized.iter().filter(|sized| matches!(sized.row.kind, Kind::Alloc(_))).count() as u32;
+    let taken = sized.iter().filter(|sized| matches!(sized.row.kind, Kind::Alloc(_))).count() as u32;
     let mut names: FxHashMap<u32, u32> = FxHashMap::default();
-    for index in only_b {
-        names.insert(rows_b[index].buffer, next);
-        next += 1;
+    for (buffer, index) in (taken..).zip(only_b) {
+        names.insert(rows_b[index].buffer, buffer);
     }
     let mut added: BTreeMap<usize, Vec<SizedRow>> = BTreeMap::new();
     for (index, row) in rows_b.iter().enumerate() {

@@ -150,7 +150,7 @@ fn checkpointing_keeps_weights_and_gradients_and_frees_the_rest_early() {
     let context = Context::new(&capture, &request, Outcome::new(Setup::of(&capture, &request), 0.0));
     let before = &capture.recording;
     let changes = all_changes(&context);
-    let all = changes.iter().filter(|(id, _)| *id == "activation_checkpointing").last().unwrap();
+    let all = changes.iter().rfind(|(id, _)| *id == "activation_checkpointing").unwrap();
     let after = &all.1.setup.steps.recording;
     for role in [Role::Parameter, Role::Gradient, Role::OptimizerState, Role::Input] {
         assert_eq!(bytes_of(before, role, 64), bytes_of(after, role, 64), "{role:?}");
