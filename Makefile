@@ -22,7 +22,7 @@ test-python: build package ## End-to-end tests against real frameworks, in a vir
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
 package: $(VENV)/ready ## Build the Python package and install it into .venv
-	CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
+	PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 
 # Made anew when the requirements change, and only then.
 $(VENV)/ready: tests/requirements.txt

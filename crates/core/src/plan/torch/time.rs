@@ -21,7 +21,7 @@ const PRODUCT_TOUCHES: f64 = TOUCHES + 12.0;
 /// Parts of the names of ops that multiply matrices.
 const PRODUCTS: [&str; 6] = ["convolution", "mm", "linear", "attention", "lstm", "gru"];
 
-/// Nanoseconds for one sample.
+/// Nanoseconds for one sample of the batch that all devices share.
 pub fn sample_ns(setup: &Setup) -> f64 {
     let work = last_step(&setup.steps.recording, setup.at_once());
     // Steps that were changed to accumulate have every part but the first once: the others are as long.
@@ -30,7 +30,7 @@ pub fn sample_ns(setup: &Setup) -> f64 {
     let network = work.network_ns / recorded * parts;
     let moved = setup.moved_bytes as f64 / LINK_RATE;
     let step = network + work.update_ns + moved;
-    step / (setup.batch.max(1) as f64 / setup.devices.max(1) as f64)
+    step / setup.batch.max(1) as f64
 }
 
 #[derive(Default)]
