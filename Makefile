@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python lint fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build test test-rust test-python package lint fmt bench accuracy accuracy-doc fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,8 +17,12 @@ test: lint test-rust test-python ## Everything that CI runs
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
-test-python: build $(VENV)/ready ## End-to-end tests against real frameworks, in a virtual environment of their own
+test-python: build package ## End-to-end tests against real frameworks, in a virtual environment of their own
 	$(VENV)/bin/python -m pytest tests
+
+# In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
+package: $(VENV)/ready ## Build the Python package and install it into .venv
+	PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 
 # Made anew when the requirements change, and only then.
 $(VENV)/ready: tests/requirements.txt

@@ -1,7 +1,9 @@
 """What the tests share: the command as `make build` leaves it, and model files that Keras itself wrote."""
 
+import array
 import json
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,44 @@ def brimful():
         return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def brimful_command():
+    """Runs the command of the installed Python package."""
+
+    def run(*args, cwd=ROOT):
+        command = [sys.executable, "-m", "brimful", *map(str, args)]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def recorded():
+    """A step of a linear layer, recorded by hand with batches of 8 and 16, in the rows that the extension reads."""
+    from brimful import _native
+
+    strings = ["", "aten.addmm", "aten.mm", "fc", "train.py:3"]
+    setup, forward, backward = 0, 1, 2
+
+    def rows(batch):
+        mark = [[3, 0, 0, 0, 0, 0, phase, -1, 0] for phase in (setup, forward, backward)]
+        return [
+            mark[setup],
+            [0, 0, 1 << 20, 1, 3, 4, 0, -1, 1],
+            [4, 0, 0, 0, 0, 0, 0, -1, 0],
+            mark[forward],
+            [0, 1, batch << 20, 1, 3, 4, 5, 0, 1],
+            mark[backward],
+            [0, 2, 1 << 20, 2, 3, 4, 1, 1, 1],
+            [1, 1, 0, 0, 0, 0, 0, 1, 0],
+        ]
+
+    def packed(batch):
+        return array.array("q", [value for row in rows(batch) for value in row]).tobytes()
+
+    return _native.Capture(strings, 8, packed(8), 16, packed(16))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,9 @@ mod recorded;
 
 use std::time::Instant;
 
+use brimful_core::allocator::torch_caching::{Options, TorchCaching};
+use brimful_core::allocator::{Placement, place};
+use brimful_core::capture::Capture;
 use brimful_core::plan::torch::{Request, plan};
 use recorded::{Network, Op};
 
@@ -27,6 +30,15 @@ fn median_ms(mut run: impl FnMut()) -> f64 {
     times[ROUNDS / 2]
 }
 
+fn rows_of(network: &Network, batch: i64) -> (Vec<String>, Vec<u8>) {
+    let (strings, values) = network.written(batch);
+    (strings, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+}
+
+fn replayed(capture: &Capture) -> Placement {
+    place(&capture.recording.trace(16), 16, &mut TorchCaching::new(Options::default()))
+}
+
 fn main() {
     let sizes = [4, 8, 1, 4, 4, 2, 16, 16, 4, 4, 1, 3];
     let op = |(place, size): (usize, &i64)| Op {
@@ -39,21 +51,26 @@ fn main() {
     };
     let block: Vec<Op> = (0..60).zip(sizes.iter().cycle()).map(op).collect();
     let network =
-        Network { blocks: vec![block; 48], slots: 2, foreach: true, keeps_gradients: false, passes: 1, trains: true };
+        Network { blocks: vec![block; 24], slots: 2, foreach: true, keeps_gradients: false, passes: 1, trains: true };
     let capture = network.captured(16);
     let rows = capture.recording.events.len();
     println!("{rows} events; {} buffers", capture.recording.buffers.len());
-    println!("read and pair     {:>7.1} ms", median_ms(|| drop(network.captured(16))));
-    for (title, device) in [("fits, h200", "h200"), ("does not fit, t4", "t4"), ("does not fit, rtx-3090", "rtx-3090")]
-    {
-        let text =
-            format!(r#"{{"batch": 16, "device": "{device}", "optimizer": "adamw", "modules": {}}}"#, network.modules());
+    let (strings, bytes_a) = rows_of(&network, 16);
+    let bytes_b = rows_of(&network, 32).1;
+    let read = || Capture::new(strings.clone(), 16, &bytes_a, 32, Some(&bytes_b)).expect("a good recording");
+    println!("read and pair          {:>7.1} ms", median_ms(|| drop(read())));
+    println!("one replay             {:>7.1} ms", median_ms(|| drop(replayed(&capture))));
+    for (device, batch) in [("h200", 16), ("t4", 16), ("t4", 64), ("rtx-3090", 48)] {
+        let text = format!(
+            r#"{{"batch": {batch}, "device": "{device}", "optimizer": "adamw", "modules": {}}}"#,
+            network.modules()
+        );
         let request = Request::from_json(&text).expect("a good request");
         let report = plan(&capture, &request).expect("a plan");
         let ms = median_ms(|| drop(plan(&capture, &request)));
         let cheapest = report.cheapest_fit.map_or(Vec::new(), |plan| plan.remedies);
         println!(
-            "{title:<22} {ms:>7.1} ms   {:?}, needs {:.1} GiB, largest batch {:?}, {} remedies, cheapest {cheapest:?}",
+            "{device:<9} batch {batch:<6} {ms:>7.1} ms   {:?}, needs {:.1} GiB, largest batch {:?}, {} remedies, cheapest {cheapest:?}",
             report.verdict,
             report.peak.device_bytes as f64 / (1u64 << 30) as f64,
             report.max_batch,

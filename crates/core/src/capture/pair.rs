@@ -97,7 +97,8 @@ impl Parts {
         Parts { main, place }
     }
 
-    /// For each row of the first its twin in the second; none if rows that are not of scratch differ in more than sizes.
+    /// For each request of the first its twin in the second; none if rows that are not of scratch differ in more than sizes.
+    /// Buffers that go at once may go in any order: a cache that is cleared has none.
     fn same_as(&self, rows_a: &[Row], other: &Parts, rows_b: &[Row]) -> Option<Vec<Option<usize>>> {
         if self.main.len() != other.main.len() {
             return None;
@@ -105,23 +106,38 @@ impl Parts {
         let mut twins = vec![None; rows_a.len()];
         // Scratch takes numbers too, so those of the other buffers may be shifted.
         let mut names: FxHashMap<u32, u32> = FxHashMap::default();
+        let (mut gone_a, mut gone_b): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        let all_gone = |gone_a: &mut Vec<u32>, gone_b: &mut Vec<u32>| {
+            gone_a.sort_unstable();
+            gone_b.sort_unstable();
+            let same = gone_a == gone_b;
+            gone_a.clear();
+            gone_b.clear();
+            same
+        };
         for (&a, &b) in self.main.iter().zip(&other.main) {
             let (row_a, row_b) = (&rows_a[a], &rows_b[b]);
             if (row_a.kind, row_a.op, row_a.module) != (row_b.kind, row_b.op, row_b.module) {
                 return None;
             }
-            let agrees = match row_a.kind {
-                Kind::Alloc(_) => names.insert(row_b.buffer, row_a.buffer).is_none(),
-                Kind::Free | Kind::Relabel(_) => names.get(&row_b.buffer) == Some(&row_a.buffer),
-                Kind::Step => row_a.buffer == row_b.buffer,
-                Kind::Mark(_) => true,
-            };
+            if row_a.kind == Kind::Free {
+                gone_a.push(row_a.buffer);
+                gone_b.push(*names.get(&row_b.buffer)?);
+                continue;
+            }
+            let agrees = all_gone(&mut gone_a, &mut gone_b)
+                && match row_a.kind {
+                    Kind::Alloc(_) => names.insert(row_b.buffer, row_a.buffer).is_none(),
+                    Kind::Free | Kind::Relabel(_) => names.get(&row_b.buffer) == Some(&row_a.buffer),
+                    Kind::Step => row_a.buffer == row_b.buffer,
+                    Kind::Mark(_) => true,
+                };
             if !agrees {
                 return None;
             }
             twins[a] = Some(b);
         }
-        Some(twins)
+        all_gone(&mut gone_a, &mut gone_b).then_some(twins)
     }
 
     /// The requests for scratch by place and op, in order.
@@ -150,11 +166,10 @@ fn with_scratch_of(
     if only_b.is_empty() {
         return sized;
     }
-    let mut next = sized.iter().filter(|sized| matches!(sized.row.kind, Kind::Alloc(_))).count() as u32;
+    let taken = sized.iter().filter(|sized| matches!(sized.row.kind, Kind::Alloc(_))).count() as u32;
     let mut names: FxHashMap<u32, u32> = FxHashMap::default();
-    for index in only_b {
-        names.insert(rows_b[index].buffer, next);
-        next += 1;
+    for (buffer, index) in (taken..).zip(only_b) {
+        names.insert(rows_b[index].buffer, buffer);
     }
     let mut added: BTreeMap<usize, Vec<SizedRow>> = BTreeMap::new();
     for (index, row) in rows_b.iter().enumerate() {

@@ -180,6 +180,24 @@ impl Recording {
         }
     }
 
+    /// Whether each buffer is born at most once, and dies at most once and after its birth. Rows are checked for it; what
+    /// rewrites a recording must keep it.
+    pub fn is_sound(&self) -> bool {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Life {
+            Unborn,
+            Alive,
+            Freed,
+        }
+        let mut lives = vec![Life::Unborn; self.buffers.len()];
+        self.events.iter().all(|event| match *event {
+            Event::Alloc(buffer) => std::mem::replace(&mut lives[buffer as usize], Life::Alive) == Life::Unborn,
+            Event::Free(buffer) => std::mem::replace(&mut lives[buffer as usize], Life::Freed) == Life::Alive,
+            Event::Relabel(buffer, _) => lives[buffer as usize] == Life::Alive,
+            Event::Mark(_) | Event::Step => true,
+        })
+    }
+
     /// A string by its index; empty for one that is not there.
     pub fn string(&self, index: u32) -> &str {
         self.strings.get(index as usize).map_or("", |string| string)

@@ -98,6 +98,33 @@ fn scratch_may_come_and_go_with_the_batch() {
 }
 
 #[test]
+fn buffers_that_go_at_once_go_in_any_order() {
+    let record = |batch: i64, order: [i64; 3]| {
+        let mut writer = Writer::new();
+        writer.step(0);
+        writer.mark(1);
+        for place in 0..3 {
+            writer.alloc("aten._to_copy", 5, (place + 1) * batch);
+        }
+        order.into_iter().for_each(|buffer| writer.free(buffer));
+        writer.alloc("aten.relu", 5, batch);
+        writer
+    };
+    let paired = |order: [i64; 3]| {
+        let (a, b) = (record(4, [0, 1, 2]), record(8, order));
+        Capture::new(a.strings(), 4, &a.bytes(), 8, Some(&b.bytes())).unwrap().paired
+    };
+    assert!(paired([0, 1, 2]) && paired([2, 0, 1]));
+    let (a, mut b) = (record(4, [0, 1, 2]), Writer::new());
+    b.step(0);
+    b.mark(1);
+    let first = b.alloc("aten._to_copy", 5, 8);
+    b.alloc("aten._to_copy", 5, 16);
+    b.free(first);
+    assert!(!Capture::new(a.strings(), 4, &a.bytes(), 8, Some(&b.bytes())).unwrap().paired);
+}
+
+#[test]
 fn other_steps_are_not_paired() {
     let (a, b) = (chain(8, 3, 100), chain(4, 4, 100));
     let mut strings = b.strings();

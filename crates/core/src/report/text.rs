@@ -87,6 +87,11 @@ impl Report {
         if self.is_torch() { "module" } else { "layer" }
     }
 
+    /// Where lists stand in full: recorded jobs are planned from Python.
+    fn all_of_it(&self) -> &'static str {
+        if self.is_torch() { "in the plan's JSON" } else { "with --format json" }
+    }
+
     fn framework_title(&self) -> String {
         self.job.framework.parse().map_or(self.job.framework.clone(), |f: Framework| f.title().to_owned())
     }
@@ -290,7 +295,7 @@ fn remedies(report: &Report, page: &mut Page) {
         page.hanging(&format!("  {mark} "), 4, &clean(&remedy.title));
         page.hanging("    ", 4, &outcome(report, remedy));
     }
-    page.more(report.remedies.len() - shown);
+    page.more(report.remedies.len() - shown, report.all_of_it());
 }
 
 /// What a remedy comes to: peak, batch, effect on the result, time.
@@ -340,7 +345,7 @@ fn notes(report: &Report, page: &mut Page) {
         let layer = note.layer.as_ref().map_or(String::new(), |layer| format!("{}: ", clean(layer)));
         page.hanging("  - ", 4, &format!("{layer}{}", clean(&note.text)));
     }
-    page.more(notes.len() - shown);
+    page.more(notes.len() - shown, report.all_of_it());
 }
 
 /// A size that a line does not break.

@@ -181,6 +181,13 @@ impl Network {
         rows.free(flowing);
     }
 
+    /// The strings and the columns of all rows with this batch.
+    #[allow(dead_code)]
+    pub fn written(&self, batch: i64) -> (Vec<String>, Vec<i64>) {
+        let rows = self.rows(batch);
+        (rows.strings, rows.values)
+    }
+
     /// Recorded with this batch and twice that.
     pub fn captured(&self, batch: u64) -> Capture {
         let (a, b) = (self.rows(batch as i64), self.rows(batch as i64 * 2));

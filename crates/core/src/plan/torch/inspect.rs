@@ -15,6 +15,9 @@ use crate::trace::Cause;
 /// How many lines of source a report shows.
 const SHOWN_LINES: usize = 10;
 
+/// Lines that hold less than this part of all are left out.
+const LEAST_SHARE: u64 = 1000;
+
 /// Who holds memory at the peak.
 pub fn at_peak(outcome: &Outcome) -> Vec<(Cause, Holder)> {
     let trace = outcome.setup.steps.trace(outcome.setup.at_once());
@@ -25,6 +28,7 @@ pub fn at_peak(outcome: &Outcome) -> Vec<(Cause, Holder)> {
 
 /// The lines of source whose calls hold most at the peak, most bytes first.
 pub fn heaviest_lines(holders: &[(Cause, Holder)]) -> Vec<LineShare> {
+    let held = holders.iter().fold(0u64, |sum, (_, holder)| sum.saturating_add(holder.bytes));
     let mut lines: BTreeMap<&str, u64> = BTreeMap::new();
     for (cause, holder) in holders {
         if let Some(source) = &cause.source {
@@ -34,7 +38,8 @@ pub fn heaviest_lines(holders: &[(Cause, Holder)]) -> Vec<LineShare> {
     }
     let mut lines: Vec<LineShare> =
         lines.into_iter().map(|(source, bytes)| LineShare { source: source.to_owned(), bytes }).collect();
-    lines.retain(|line| line.bytes > 0);
+    // A loss of four bytes has a line too.
+    lines.retain(|line| line.bytes > held / LEAST_SHARE);
     lines.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.source.cmp(&b.source)));
     lines.truncate(SHOWN_LINES);
     lines

@@ -23,6 +23,7 @@ pub struct Steps {
 impl Steps {
     /// The steps of a recording.
     pub fn new(recording: Recording) -> Arc<Steps> {
+        debug_assert!(recording.is_sound(), "a remedy lost or doubled a buffer");
         let recorded = recording.trace(recording.batch);
         let bounded = recording.is_bounded_elsewhere();
         let elsewhere = bounded.then(|| recording.trace(recording.batch.wrapping_add(1)));

@@ -14,7 +14,7 @@ use crate::predict::floor_line;
 pub struct Outcome {
     /// The setup.
     pub setup: Setup,
-    /// The replay: within the limit if it gets through, else without one.
+    /// The replay: as it is if the limit leaves room for that, else within the limit if it gets through there.
     pub placement: Placement,
     /// Whether it gets through within the limit.
     pub prediction_fits: bool,
@@ -31,29 +31,24 @@ impl Outcome {
     /// Replays a setup whose sizes may be larger by the share `widen`.
     pub fn new(setup: Setup, widen: f64) -> Outcome {
         let at_once = setup.at_once();
-        let mut placement = replay(&setup, at_once, None);
-        let mut outcome = Outcome {
-            placement: Placement::default(),
-            prediction_fits: true,
-            fits: true,
-            without_retries: true,
-            sample_ns: time::sample_ns(&setup),
-            widen,
-            setup,
+        let placement = replay(&setup, at_once, None);
+        let sample_ns = time::sample_ns(&setup);
+        let mut outcome =
+            Outcome { setup, placement, prediction_fits: true, fits: true, without_retries: true, sample_ns, widen };
+        let Some(limit) = outcome.setup.limit_bytes.filter(|&limit| outcome.high_bytes() > limit) else {
+            return outcome;
         };
-        if let Some(limit) = outcome.setup.limit_bytes {
-            outcome.without_retries = widened(placement.peak_reserved_bytes, widen) <= limit;
-            if !outcome.without_retries {
-                let reachable = placement.floor_peak_bytes <= limit;
-                let within = reachable.then(|| replay(&outcome.setup, at_once, Some(limit)));
-                outcome.prediction_fits = within.as_ref().is_some_and(|within| within.failure.is_none());
-                outcome.fits = outcome.prediction_fits && (widen == 0.0 || outcome.fits_at(at_once));
-                if let Some(within) = within.filter(|within| within.failure.is_none()) {
-                    placement = within;
-                }
-            }
-        }
-        outcome.placement = placement;
+        // It must get by with less than it would take, and does so by giving cached memory back.
+        outcome.without_retries = false;
+        let within = |limit: u64| {
+            let reachable = outcome.placement.floor_peak_bytes <= limit;
+            reachable.then(|| replay(&outcome.setup, at_once, Some(limit))).filter(|replay| replay.failure.is_none())
+        };
+        let surely = within(narrowed(limit, widen));
+        outcome.fits = surely.is_some();
+        let likely = if widen == 0.0 { surely } else { surely.or_else(|| within(limit)) };
+        outcome.prediction_fits = likely.is_some();
+        outcome.placement = likely.unwrap_or(outcome.placement);
         outcome
     }
 

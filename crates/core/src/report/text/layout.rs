@@ -103,10 +103,10 @@ impl Page {
         }
     }
 
-    /// Says how many of a list were left out.
-    pub(super) fn more(&mut self, count: usize) {
+    /// Says how many of a list were left out, and where they are.
+    pub(super) fn more(&mut self, count: usize, place: &str) {
         if count > 0 {
-            self.line(&self.dim(&format!("    and {count} more, with --format json")));
+            self.line(&self.dim(&format!("    and {count} more, {place}")));
         }
     }
 }

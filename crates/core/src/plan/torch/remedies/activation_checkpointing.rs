@@ -27,10 +27,13 @@ impl Remedy for ActivationCheckpointing {
             return Vec::new();
         }
         let class = context.request.class(&blocks[0]);
+        // Where classes differ, the first one's name would mislead.
+        let alike = blocks.iter().all(|block| context.request.class(block) == class);
+        let kind = if alike { format!("{class} block") } else { "block".to_owned() };
         let normalizes = context.request.modules.iter().any(|module| module.class.contains("BatchNorm"));
         let change = |chosen: &[String], how: &str| {
             let recording = recompute(&setup.steps.recording, chosen)?;
-            let mut title = format!("Compute {how} again in the backward pass instead of keeping their results");
+            let mut title = format!("Compute {how} again in the backward pass instead of keeping all results");
             // Its running averages are updated in both forward passes; the gradients are the same.
             let effect = if normalizes {
                 title.push_str("; batch normalization counts each batch twice");
@@ -40,15 +43,15 @@ impl Remedy for ActivationCheckpointing {
             };
             let code = format!(
                 "from torch.utils.checkpoint import checkpoint\n\
-                 # where a {class} is called, such as {}: x = block(x) becomes\n\
+                 # where a block such as {} is called, x = block(x) becomes\n\
                  x = checkpoint(block, x, use_reentrant=False)",
                 chosen[0]
             );
             Some(Change::new(title, setup.with_recording(recording), effect, code))
         };
         let every_other: Vec<String> = blocks.iter().step_by(2).cloned().collect();
-        let half = (blocks.len() > 3).then(|| change(&every_other, &format!("every other {class}"))).flatten();
-        let all = change(blocks, &format!("all {} {class} blocks", blocks.len()));
+        let half = (blocks.len() > 3).then(|| change(&every_other, &format!("every other {kind}"))).flatten();
+        let all = change(blocks, &format!("all {} {kind}s", blocks.len()));
         half.into_iter().chain(all).collect()
     }
 }

@@ -25,8 +25,11 @@ impl Remedy for DataParallel {
         }
         let coupled = context.couples_samples();
         let half = setup.batch / 2;
-        let name = &context.request.device.name;
-        let mut title = format!("Share each batch between two devices like {name}, {half} samples on each");
+        let like = match context.request.device.compute_capability {
+            Some(_) => format!(" like {}", context.request.device.name),
+            None => String::new(),
+        };
+        let mut title = format!("Share each batch between two devices{like}, {half} samples on each");
         if coupled {
             title.push_str("; batch normalization sees each half alone");
         }

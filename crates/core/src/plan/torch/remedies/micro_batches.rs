@@ -93,8 +93,8 @@ fn accumulated(recording: &Recording) -> Option<Recording> {
     let mut edit = Edit::new(recording);
     let mut copies: FxHashMap<u32, u32> = FxHashMap::default();
     let mut added: Vec<u32> = Vec::new();
-    for at in begin + 1..end {
-        match events[at] {
+    for event in &events[begin + 1..end] {
+        match *event {
             Event::Mark(phase) => edit.insert(end, Event::Mark(phase)),
             Event::Alloc(buffer) => {
                 // What was made before this request has been added to the gradient by now.

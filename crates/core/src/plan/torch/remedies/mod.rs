@@ -3,7 +3,7 @@
 //!
 //! In: a [`Context`] and the setup to change. Out: changed setups, gentlest first. A remedy rewrites the recording as the
 //! framework would have made it, and the search replays it; where a recording does not say enough for that, the rewrite errs
-//! on the large side, the page says how, and [`Change::bounded`] is set.
+//! on the large side, the page says how, and the [`Change`] is marked as bounded.
 
 pub mod activation_checkpointing;
 pub mod cpu_offload;
