@@ -69,7 +69,7 @@ pub struct RecordingReport {
     pub allocations: u64,
     /// From the first event to the last.
     pub seconds: Option<f64>,
-    /// Whether its start is known to be missing.
+    /// Whether an earlier part is known to be missing: it was full (`max_entries`) or was cleared.
     pub cut: bool,
 }
 
@@ -115,7 +115,7 @@ pub struct HolderReport {
     pub kind: HolderKind,
     /// File and line.
     pub source: Option<String>,
-    /// The function.
+    /// The function; in the backward pass the gradient, such as `AddmmBackward0`.
     pub function: Option<String>,
     /// The innermost line of a library under which most of it was asked for.
     pub library: Option<String>,

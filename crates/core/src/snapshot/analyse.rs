@@ -96,7 +96,14 @@ fn device_report(
     let conf = snapshot.settings.conf.as_str();
     let needs = settings::needs(device, &timeline, &start, (conf, options), limit_bytes);
     let before_recording = before(&timeline);
-    device_notes(device, &timeline, &start, &before_recording, &name, notes);
+    device_notes(&timeline, &start, &before_recording, &name, notes);
+    if !out_of_memory.is_empty() {
+        let text = format!(
+            "{name}: the settings are compared with the failed requests made again: the figures are what it takes to get past \
+             them."
+        );
+        note(notes, "failed_requests_made_again", text);
+    }
     // A request that failed is proof; otherwise what was reserved counts.
     let fits = match out_of_memory.is_empty() {
         false if question.limit_bytes.is_none() => Some(false),
@@ -240,19 +247,13 @@ fn before(timeline: &Timeline) -> BeforeReport {
     report
 }
 
-fn device_notes(
-    device: &Device,
-    timeline: &Timeline,
-    start: &Start,
-    before: &BeforeReport,
-    name: &str,
-    notes: &mut Vec<NoteReport>,
-) {
+fn device_notes(timeline: &Timeline, start: &Start, before: &BeforeReport, name: &str, notes: &mut Vec<NoteReport>) {
     if before.with_stack > 0 {
         let text = format!(
-            "{name}: the start of the history is missing, since it kept {} events at most (max_entries): what was \
-             allocated before that is counted, but an earlier peak is not known.",
-            device.events.len()
+            "{name}: {} of the buffers from before the recording have a stack, so an earlier part of the history is \
+             missing: it was full (max_entries) or was cleared. What was allocated then is counted; an earlier peak is not \
+             known.",
+            before.with_stack
         );
         note(notes, "history_cut", text);
     }
@@ -302,7 +303,10 @@ fn advice(needs: &[Need], limit_bytes: Option<u64>) -> Option<AdviceReport> {
     (saves_bytes > 0 && (worth || decides)).then(|| AdviceReport {
         conf: best.conf.clone(),
         saves_bytes,
-        environment: format!("export PYTORCH_CUDA_ALLOC_CONF={}", best.conf),
+        environment: match best.conf.as_str() {
+            "" => "unset PYTORCH_CUDA_ALLOC_CONF".to_owned(),
+            conf => format!("export PYTORCH_CUDA_ALLOC_CONF={conf}"),
+        },
     })
 }
 

@@ -37,36 +37,43 @@ pub(super) fn held_after(timeline: &Timeline, step: Option<usize>) -> Vec<Held> 
 /// Groups them by source line.
 pub(super) fn group(held: &[Held], sites: &[Site]) -> Vec<HolderReport> {
     let nowhere = Site::default();
-    let mut groups: HashMap<(HolderKind, Option<&Line>), Vec<Held>> = HashMap::new();
+    let mut groups: HashMap<Key, Vec<Held>> = HashMap::new();
     for one in held {
         let site = sites.get(one.site.0 as usize).unwrap_or(&nowhere);
         groups.entry(key(site, one.from_start)).or_default().push(*one);
     }
     let mut reports: Vec<HolderReport> = groups
         .into_iter()
-        .map(|((kind, line), held)| HolderReport {
+        .map(|((kind, line, gradient), held)| HolderReport {
             kind,
             source: line.map(Line::place),
-            function: line.map(|line| line.function.clone()),
+            function: line.map(|line| line.function.clone()).or(gradient.map(str::to_owned)),
             library: heaviest_library(&held, sites, line),
             bytes: held.iter().map(|one| one.bytes).fold(0, u64::saturating_add),
             buffers: held.len() as u64,
         })
         .collect();
     reports.sort_by(|one, other| {
-        other.bytes.cmp(&one.bytes).then_with(|| (&one.source, one.kind).cmp(&(&other.source, other.kind)))
+        other.bytes.cmp(&one.bytes).then_with(|| {
+            let name = |holder: &HolderReport| (holder.source.clone(), holder.kind, holder.function.clone());
+            name(one).cmp(&name(other))
+        })
     });
     reports
 }
 
-fn key(site: &Site, from_start: bool) -> (HolderKind, Option<&Line>) {
-    match (&site.user, &site.library) {
-        (Some(line), _) => (HolderKind::UserLine, Some(line)),
-        (None, Some(line)) if site.backward => (HolderKind::Backward, Some(line)),
-        (None, None) if site.backward => (HolderKind::Backward, None),
-        (None, Some(line)) => (HolderKind::LibraryLine, Some(line)),
-        (None, None) if from_start => (HolderKind::BeforeRecording, None),
-        (None, None) => (HolderKind::NoStack, None),
+/// What a group has in common: how it is known, its line, and its gradient.
+type Key<'a> = (HolderKind, Option<&'a Line>, Option<&'a str>);
+
+fn key(site: &Site, from_start: bool) -> Key<'_> {
+    match (&site.user, &site.backward, &site.library) {
+        (Some(line), _, _) => (HolderKind::UserLine, Some(line), None),
+        (None, Some(gradient), _) => {
+            (HolderKind::Backward, None, Some(gradient.as_str()).filter(|gradient| !gradient.is_empty()))
+        }
+        (None, None, Some(line)) => (HolderKind::LibraryLine, Some(line), None),
+        (None, None, None) if from_start => (HolderKind::BeforeRecording, None, None),
+        (None, None, None) => (HolderKind::NoStack, None, None),
     }
 }
 
@@ -92,6 +99,6 @@ impl Line {
 
     /// `torch/nn/functional.py:1700 relu`.
     pub(super) fn place_and_function(&self) -> String {
-        format!("{} {}", self.place(), self.function)
+        format!("{} {}", self.place(), self.function).trim_end().to_owned()
     }
 }

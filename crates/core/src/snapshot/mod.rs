@@ -105,8 +105,9 @@ pub struct Site {
     pub user: Option<Line>,
     /// The innermost line of a library.
     pub library: Option<Line>,
-    /// Whether it ran on a thread of the backward pass, which has no Python stack.
-    pub backward: bool,
+    /// On a thread of the backward pass, which has no Python stack: the gradient, such as `AddmmBackward0`; empty if
+    /// unknown.
+    pub backward: Option<String>,
 }
 
 /// A line of source code.

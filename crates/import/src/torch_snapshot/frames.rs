@@ -83,7 +83,7 @@ impl<'a> Sites<'a> {
     fn site(&mut self, list: ContainerId) -> Site {
         let values = self.values;
         let mut site = Site::default();
-        let mut native = None;
+        let (mut native, mut gradient, mut on_engine) = (None, None, false);
         if values.kind(list) == Kind::Dict {
             return site;
         }
@@ -98,18 +98,22 @@ impl<'a> Sites<'a> {
                 FileKind::Library => {}
                 FileKind::Native => {
                     let name = frame.name.map(|name| values.text(name)).unwrap_or_default();
-                    site.backward |= name.contains("torch::autograd::Engine");
+                    let name = short_name(&name);
+                    on_engine |= name.contains("torch::autograd::Engine");
+                    if gradient.is_none() {
+                        gradient = gradient_of(&name);
+                    }
                     if native.is_none() && says_what(&name) {
-                        native = Some(Line { file: short_name(&name), line: 0, function: String::new() });
+                        native = Some(name);
                     }
                 }
             }
         }
-        if site.user.is_some() {
-            site.backward = false;
+        if on_engine && site.user.is_none() {
+            site.backward = Some(gradient.unwrap_or_default());
         }
         if site.library.is_none() {
-            site.library = native;
+            site.library = native.map(|name| Line { file: name, line: 0, function: String::new() });
         }
         site
     }
@@ -236,7 +240,9 @@ fn short_path(file: &str) -> String {
 
 /// Whether a compiled function says what was done: not the allocator, the dispatcher or the recording itself.
 fn says_what(name: &str) -> bool {
-    const PLUMBING: [&str; 16] = [
+    const PLUMBING: [&str; 18] = [
+        "create_out",
+        "structured_",
         "unwind",
         "CapturedTraceback",
         "gather",
@@ -257,8 +263,17 @@ fn says_what(name: &str) -> bool {
     name.contains("::") && !PLUMBING.iter().any(|part| name.contains(part))
 }
 
+/// The gradient that a compiled function belongs to: `AddmmBackward0` of `AddmmBackward0_apply_functional`.
+fn gradient_of(name: &str) -> Option<String> {
+    let part = name.split("::").find(|part| part.contains("Backward"))?;
+    let digits = part.find("Backward")? + "Backward".len();
+    let end = part[digits..].find(|c: char| !c.is_ascii_digit()).map_or(part.len(), |length| digits + length);
+    Some(part[..end].to_owned())
+}
+
 /// A compiled function's name without its arguments.
 fn short_name(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "");
     let end = name.find(['(', '<']).unwrap_or(name.len());
     name[..end].trim().to_owned()
 }
@@ -296,8 +311,11 @@ mod tests {
 
     #[test]
     fn compiled_functions_that_do_something_are_told_from_plumbing() {
-        assert!(says_what("torch::autograd::generated::AddmmBackward0::apply(std_vector)"));
+        assert!(says_what("torch::autograd::generated::AddmmBackward0::apply"));
         assert!(!says_what("c10::cuda::CUDACachingAllocator::Native::malloc") && !says_what("main"));
+        let gradient = gradient_of("torch::autograd::generated::AddmmBackward0_apply_functional");
+        assert_eq!((gradient.as_deref(), gradient_of("at::mm")), (Some("AddmmBackward0"), None));
         assert_eq!(short_name("at::native::add_out(at::Tensor)"), "at::native::add_out");
+        assert_eq!(short_name("at::(anonymous namespace)::copy<long>(int)"), "at::copy");
     }
 }

@@ -296,8 +296,30 @@ impl Reader<'_> {
                 *place = if count.is_power_of_two() { count.min(1 << 10) } else { 0 };
             }
         }
+        let conf = if conf.is_empty() { set_in_code(&options) } else { conf };
         RecordedSettings { conf, options, not_understood }
     }
+}
+
+/// Settings that were made with `torch.cuda.memory._set_allocator_settings`, as the text that makes them.
+fn set_in_code(options: &Options) -> String {
+    let mut parts = Vec::new();
+    if options.expandable_segments {
+        parts.push("expandable_segments:True".to_owned());
+    }
+    if options.max_split_size_bytes != u64::MAX {
+        parts.push(format!("max_split_size_mb:{}", options.max_split_size_bytes >> 20));
+    }
+    if options.garbage_collection_threshold > 0.0 {
+        parts.push(format!("garbage_collection_threshold:{}", options.garbage_collection_threshold));
+    }
+    let divisions = options.roundup_power2_divisions;
+    if divisions.iter().any(|count| *count > 1) {
+        let interval = |(index, count): (usize, &u64)| format!("{}:{count}", 1u64 << index);
+        let intervals: Vec<String> = divisions.iter().enumerate().map(interval).collect();
+        parts.push(format!("roundup_power2_divisions:[{}]", intervals.join(",")));
+    }
+    parts.join(",")
 }
 
 /// A whole number from 0 to `most`.

@@ -183,8 +183,10 @@ fn title(holder: &HolderReport) -> String {
     });
     match (holder.kind, line) {
         (HolderKind::UserLine | HolderKind::LibraryLine, Some(line)) => line,
-        (HolderKind::Backward, Some(line)) => format!("backward: {line}"),
-        (HolderKind::Backward, None) => "backward pass".to_owned(),
+        (HolderKind::Backward, _) => match &holder.function {
+            Some(gradient) => format!("backward pass, {}", clean(gradient)),
+            None => "backward pass".to_owned(),
+        },
         (HolderKind::BeforeRecording, _) => "before the recording".to_owned(),
         (_, _) => "no stack recorded".to_owned(),
     }
@@ -238,9 +240,9 @@ fn now(device: &DeviceReport, page: &mut Page) {
 
 fn settings(device: &DeviceReport, page: &mut Page) {
     let Some(recorded) = device.settings.iter().find(|setting| setting.recorded) else { return };
-    page.heading("What each allocator setting would have reserved");
+    page.heading("What each setting would have reserved");
     let named: Vec<String> = device.settings.iter().map(name).collect();
-    let width = named.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(page.width() - 28);
+    let width = named.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(page.width() - 30);
     for (setting, name) in device.settings.iter().zip(&named) {
         let mark = setting.fits.map_or(String::new(), |fits| format!("{} ", page.fit_mark(fits)));
         let difference = difference(setting, recorded);
