@@ -56,8 +56,8 @@ fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 	cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-readme: ## Write the output of the command into the README again
-	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme
+readme: ## Write the output of the command into the README and docs/snapshot.md again
+	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

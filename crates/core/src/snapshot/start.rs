@@ -54,7 +54,8 @@ impl Start {
         for index in there {
             let buffer = &timeline.buffers[index];
             let home = homes.range(..=buffer.address).next_back().map(|(_, home)| *home);
-            let inside = home.and_then(|(lane, segment)| {
+            // A free says which stream the buffer was of: another one's segment is not its home.
+            let inside = home.filter(|(lane, _)| *lane == buffer.lane).and_then(|(lane, segment)| {
                 let lane = start.lanes.get_mut(&lane)?;
                 let segment = lane.segments.get_mut(segment)?;
                 let room_bytes = segment.bytes.checked_sub(buffer.address - segment.address)?;
