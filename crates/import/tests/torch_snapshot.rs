@@ -89,6 +89,51 @@ fn older_protocols_say_the_same() {
 }
 
 #[test]
+fn the_forward_line_stands_for_a_gradient() {
+    let traced = snapshot(|writer| {
+        let numbers = [("addr", ADDRESS), ("size", 512), ("stream", 0)];
+        writer.dict(&numbers, &[("action", "alloc")], |writer| {
+            writer
+                .text("forward_frames")
+                .raw(b"](")
+                .text("  File \"/x/site-packages/torch/nn/a.py\", line 3, in relu")
+                .text("  File \"net.py\", line 8, in forward")
+                .raw(b"e")
+        })
+    });
+    let read = read_snapshot(&traced).unwrap();
+    let site = &read.sites[read.devices[0].events[0].site.0 as usize];
+    assert_eq!(site.user.as_ref().map(|line| (line.file.as_str(), line.line)), Some(("net.py", 8)));
+}
+
+#[test]
+fn a_list_of_segments_is_a_snapshot_without_history() {
+    let numbers = [("address", ADDRESS), ("total_size", 2 << 20)];
+    let bytes = Writer::new().raw(b"](").dict(&numbers, &[("segment_type", "small")], |w| w).raw(b"e").stop();
+    let read = read_snapshot(&bytes).unwrap();
+    assert!(read.devices[0].events.is_empty() && read.devices[0].segments[0].small);
+}
+
+#[test]
+fn settings_are_taken_from_text_and_fields() {
+    let with = |conf: &str, expandable: &[u8]| {
+        let settings = |writer: Writer| writer.text("expandable_segments").raw(expandable);
+        let whole = |writer: Writer| {
+            let writer = writer.text("segments").raw(b"]").text("allocator_settings");
+            writer.dict(&[("max_split_size", -1)], &[("PYTORCH_CUDA_ALLOC_CONF", conf)], settings)
+        };
+        read_snapshot(&Writer::new().dict(&[], &[], whole).stop()).unwrap().settings
+    };
+    let default = with("", b"\x89");
+    assert_eq!((default.conf.as_str(), default.options == Default::default()), ("", true));
+    // Set by a call: the text is empty.
+    let called = with("", b"\x88");
+    assert_eq!((called.conf.as_str(), called.options.expandable_segments), ("expandable_segments:True", true));
+    let unknown = with("new_option:3", b"\x88");
+    assert!(unknown.not_understood.unwrap().contains("new_option") && unknown.options.expandable_segments);
+}
+
+#[test]
 fn code_is_refused_and_named() {
     let system = b"cos\nsystem\n(S'touch /tmp/brimful_was_here'\ntR.";
     let modern = Writer::new().text("os").text("system").raw(b"\x93").text("true").raw(b"\x85R").stop();
@@ -222,4 +267,25 @@ fn damaged_snapshots_never_panic() {
         }
     }
     assert!(analysed > 500, "{analysed}: most damage should be to values");
+}
+
+/// Each number is possible, their sum is not.
+#[test]
+fn absurd_sums_do_not_wrap() {
+    let huge = 1 << 46;
+    let block = |writer: Writer| writer.dict(&[("size", huge)], &[("state", "active_allocated")], |w| w);
+    let whole = |writer: Writer| {
+        let mut writer =
+            writer.text("segments").raw(b"](").dict(&[("address", ADDRESS), ("total_size", huge)], &[], |w| {
+                (0..300_000).fold(w.text("blocks").raw(b"]("), |w, _| block(w)).raw(b"e")
+            });
+        writer = writer.raw(b"e").text("device_traces").raw(b"](](");
+        let event = |writer: Writer, index: i64| entry(writer, "segment_alloc", index << 9, huge);
+        (0..300_000).fold(writer, event).raw(b"ee")
+    };
+    let read = quickly(&Writer::new().dict(&[], &[], whole).stop()).unwrap();
+    let report = report(&read);
+    assert_eq!(report.devices[0].now.allocated_bytes, u64::MAX);
+    assert_eq!(report.devices[0].peak.as_ref().unwrap().most_reserved_bytes, u64::MAX);
+    assert!(!report.to_text(Style::default()).is_empty());
 }

@@ -91,7 +91,7 @@ fn device_report(
     let out_of_memory = failures(snapshot, device, &timeline, &recorded);
     // Where the process had a limit of its own, what the device had says nothing.
     let by_device = out_of_memory.iter().filter(|failure| !failure.own_limit);
-    let had_bytes = by_device.map(|failure| failure.reserved_bytes + failure.device_free_bytes).min();
+    let had_bytes = by_device.map(|failure| failure.reserved_bytes.saturating_add(failure.device_free_bytes)).min();
     let limit_bytes = question.limit_bytes.or(had_bytes);
     let conf = snapshot.settings.conf.as_str();
     let needs = settings::needs(device, &timeline, &start, (conf, options), limit_bytes);
@@ -151,7 +151,7 @@ fn recording(device: &Device, before: &BeforeReport) -> RecordingReport {
 fn peak(snapshot: &Snapshot, device: &Device, timeline: &Timeline, recorded: &Recorded, held: &[Held]) -> PeakReport {
     let event_index = recorded.peak_step.map(|step| timeline.steps[step].event);
     let event = event_index.map(|index| &device.events[index as usize]);
-    let requested_bytes = held.iter().map(|one| one.bytes).sum::<u64>();
+    let requested_bytes = held.iter().map(|one| one.bytes).fold(0, u64::saturating_add);
     PeakReport {
         allocated_bytes: recorded.peak_allocated_bytes.max(requested_bytes),
         requested_bytes,
@@ -211,20 +211,22 @@ fn held_now(device: &Device) -> Vec<Held> {
 }
 
 fn now(device: &Device) -> NowReport {
+    // Sizes come from a file: a sum that no device has must not wrap.
+    let add = |sum: &mut u64, bytes: u64| *sum = sum.saturating_add(bytes);
     let mut now = NowReport { segments: device.segments.len() as u64, ..NowReport::default() };
     for segment in &device.segments {
-        now.reserved_bytes += segment.bytes;
+        add(&mut now.reserved_bytes, segment.bytes);
         let whole = segment.blocks.len() == 1;
         for &Block { bytes, requested_bytes, state, .. } in &segment.blocks {
             match state {
                 BlockState::Allocated => {
-                    now.allocated_bytes += bytes;
-                    now.requested_bytes += requested_bytes;
+                    add(&mut now.allocated_bytes, bytes);
+                    add(&mut now.requested_bytes, requested_bytes);
                 }
-                BlockState::PendingFree => now.pending_free_bytes += bytes,
+                BlockState::PendingFree => add(&mut now.pending_free_bytes, bytes),
                 BlockState::Free => {
                     now.largest_free_bytes = now.largest_free_bytes.max(bytes);
-                    now.beside_buffers_bytes += if whole { 0 } else { bytes };
+                    add(&mut now.beside_buffers_bytes, if whole { 0 } else { bytes });
                 }
             }
         }
@@ -243,7 +245,8 @@ fn before(timeline: &Timeline) -> BeforeReport {
         Change::Completed(buffer) => Some(&timeline.buffers[buffer.0 as usize]),
         _ => None,
     });
-    report.freed_bytes = freed.filter(|buffer| buffer.from_start).map(|buffer| buffer.requested_bytes).sum();
+    report.freed_bytes =
+        freed.filter(|buffer| buffer.from_start).map(|buffer| buffer.requested_bytes).fold(0, u64::saturating_add);
     report
 }
 

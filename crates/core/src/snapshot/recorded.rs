@@ -204,7 +204,7 @@ impl Run {
                     _ => None,
                 };
                 if let Some(taken) = taken {
-                    self.reserved_bytes += bytes;
+                    self.reserved_bytes = self.reserved_bytes.saturating_add(bytes);
                     lane.driver_mut().upcoming.push(taken);
                 } else {
                     self.reserved_bytes = self.reserved_bytes.saturating_sub(bytes);

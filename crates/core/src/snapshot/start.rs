@@ -46,7 +46,7 @@ impl Start {
             let lane = start.lanes.entry(range.lane).or_default();
             homes.insert(address, (range.lane, lane.segments.len()));
             let Range { bytes, small, expandable, .. } = range;
-            start.reserved_bytes += bytes;
+            start.reserved_bytes = start.reserved_bytes.saturating_add(bytes);
             lane.segments.push(SeenSegment { address, bytes, small, expandable, buffers: Vec::new() });
         }
         let mut there: Vec<usize> = (0..timeline.buffers.len()).filter(|i| timeline.buffers[*i].from_start).collect();

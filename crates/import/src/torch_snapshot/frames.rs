@@ -153,37 +153,21 @@ impl<'a> Sites<'a> {
         if let Some(id) = self.of_forward.get(&(site, list)) {
             return *id;
         }
-        let old = &self.sites[site.0 as usize];
-        let line = || {
-            let texts = self.values.items(list).take(MAX_FRAMES).filter_map(|value| match value {
-                Value::Text(text) => Some(self.values.text(text)),
-                _ => None,
-            });
-            texts.filter_map(|text| traceback_line(&text)).next_back_user()
-        };
-        let id = match old.user {
-            Some(_) => site,
-            None => match line() {
-                Some(line) => {
-                    let site = Site { user: Some(line), ..old.clone() };
-                    self.add(site)
-                }
-                None => site,
-            },
-        };
+        let old = self.sites[site.0 as usize].clone();
+        let line = if old.user.is_none() { self.last_user_line(list) } else { None };
+        let id = line.map_or(site, |line| self.add(Site { user: Some(line), ..old }));
         self.of_forward.insert((site, list), id);
         id
     }
-}
 
-/// The last line of a traceback that is the user's: tracebacks have the innermost frame last.
-trait LastUserLine {
-    fn next_back_user(self) -> Option<Line>;
-}
-
-impl<I: Iterator<Item = Line>> LastUserLine for I {
-    fn next_back_user(self) -> Option<Line> {
-        let user = self.filter(|line| kind_of(&line.file) == FileKind::User).last()?;
+    /// The last line of a traceback that is the user's: tracebacks have the innermost frame last.
+    fn last_user_line(&self, list: ContainerId) -> Option<Line> {
+        let texts = self.values.items(list).take(MAX_FRAMES).filter_map(|value| match value {
+            Value::Text(text) => Some(self.values.text(text)),
+            _ => None,
+        });
+        let lines = texts.filter_map(|text| traceback_line(&text));
+        let user = lines.filter(|line| kind_of(&line.file) == FileKind::User).last()?;
         Some(Line { file: short_path(&user.file), ..user })
     }
 }
@@ -221,7 +205,7 @@ fn kind_of(file: &str) -> FileKind {
         return FileKind::Native;
     }
     let installed = ["site-packages/", "dist-packages/", "site-packages\\", "/lib/python3", "\\lib\\"];
-    let of_torch = file.find("torch/").is_some_and(|at| {
+    let of_torch = file.match_indices("torch/").any(|(at, _)| {
         let own_folder = at == 0 || file.as_bytes()[at - 1] == b'/';
         own_folder && TORCH_PARTS.iter().any(|part| file[at + "torch/".len()..].starts_with(part))
     });

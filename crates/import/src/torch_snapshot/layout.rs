@@ -187,7 +187,7 @@ impl Reader<'_> {
             }
             let requested_bytes = requested_bytes.unwrap_or(bytes);
             segment.blocks.push(Block { address: next_address, bytes, requested_bytes, state, site });
-            next_address += bytes;
+            next_address = next_address.saturating_add(bytes);
         }
         Ok(())
     }

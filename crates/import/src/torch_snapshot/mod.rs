@@ -19,7 +19,7 @@ use crate::error::{ImportError, Result};
 use values::Value;
 
 /// The longest file that is read: positions in it are kept in 32 bits.
-const MAX_BYTES: usize = u32::MAX as usize;
+pub const MAX_SNAPSHOT_BYTES: u64 = u32::MAX as u64;
 
 /// Whether a file that starts so is a pickle of protocol 2 or later. Python writes no other, unless asked.
 pub fn is_pickle(start: &[u8]) -> bool {
@@ -31,7 +31,7 @@ pub fn read_snapshot(bytes: &[u8]) -> Result<Snapshot> {
     if let Some(found) = foreign(bytes) {
         return Err(ImportError::NotASnapshot { found: found.to_owned() });
     }
-    if bytes.len() > MAX_BYTES {
+    if bytes.len() as u64 > MAX_SNAPSHOT_BYTES {
         let limit = "4 GiB, the most that is read: record fewer events, with max_entries";
         return Err(ImportError::NotASnapshot { found: format!("a file of more than {limit}") });
     }

@@ -287,7 +287,7 @@ impl Reader<'_> {
             return Err(self.broken("something is added to a value that holds nothing"));
         };
         let words = &self.stack[start..];
-        if kind == Kind::Dict && words.len() % 2 != 0 {
+        if kind == Kind::Dict && !words.len().is_multiple_of(2) {
             return Err(self.broken("a key has no value"));
         }
         self.values.extend(id, words);
@@ -312,5 +312,58 @@ impl Reader<'_> {
         let word = self.memo.get(index).copied().flatten();
         self.stack.push(word.ok_or_else(|| self.broken("it refers to a value that is not there"))?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_real_snapshot_takes_a_few_times_its_size() {
+        let bytes = include_bytes!("../../../../fixtures/snapshots/mlp.pickle");
+        let (values, _) = read(bytes).unwrap();
+        let times = values.used_bytes() as f64 / bytes.len() as f64;
+        assert!(times < 2.5, "{times}: the limit is {MEMORY_FACTOR}");
+    }
+
+    #[test]
+    fn numbers_of_every_width_are_read() {
+        for (bytes, value) in [
+            (&b"K\xff."[..], Value::Int(255)),
+            (b"M\xff\xff.", Value::Int(65535)),
+            (b"J\xff\xff\xff\xff.", Value::Int(-1)),
+            (b"\x8a\x00.", Value::Int(0)),
+            (b"\x8a\x01\x80.", Value::Int(-128)),
+            (b"\x8a\x06\x00\x00\x00\x00\x00\x7f.", Value::Int(0x7f00_0000_0000)),
+            (b"\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01.", Value::Opaque),
+            (b"\x8b\x02\x00\x00\x00\x00\x01.", Value::Int(256)),
+            (b"I-7\n.", Value::Int(-7)),
+            (b"I01\n.", Value::Bool(true)),
+            (b"L12L\n.", Value::Int(12)),
+            (b"L99999999999999999999L\n.", Value::Opaque),
+            (b"F0.5\n.", Value::Float(0.5)),
+            (b"G\x3f\xe0\x00\x00\x00\x00\x00\x00.", Value::Float(0.5)),
+            (b"N.", Value::None),
+            (b"K\x01K\x020.", Value::Int(1)),
+            (b"K\x01(K\x02K\x031.", Value::Int(1)),
+            (b"K\x01(0.", Value::Int(1)),
+        ] {
+            assert_eq!(read(bytes).map(|(_, value)| value), Ok(value), "{bytes:?}");
+        }
+        for wrong in [
+            &b"Iseven\n."[..],
+            b"I\n.",
+            b"Fx\n.",
+            b"Sx\n.",
+            b".",
+            b"K\x01",
+            b"(.",
+            b"K\x01(e.",
+            b"h\x00.",
+            b"\x80\x06N.",
+        ] {
+            assert!(matches!(read(wrong), Err(ImportError::Pickle { .. })), "{wrong:?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use brimful_core::bytes;
 use brimful_core::report::Style;
 use brimful_core::snapshot::{Question, analyse};
+use brimful_import::torch_snapshot::MAX_SNAPSHOT_BYTES;
 use brimful_import::{is_pickle, read_snapshot};
 
 use crate::args::{FrameworkName, PlanArgs, PlanFormat};
@@ -20,8 +21,12 @@ use crate::output::Output;
 /// What pickles are called.
 const EXTENSIONS: [&str; 2] = ["pickle", "pkl"];
 
-/// Whether a file is a pickle, by its first bytes, else by its name. A file that cannot be opened is for others to name.
+/// Whether a file is a pickle, by its first bytes, else by its name. A pipe is not looked into: what is taken out of it is
+/// gone. A file that cannot be opened is for others to name.
 pub fn is_snapshot(path: &Path) -> bool {
+    if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(2).read_to_end(&mut start));
     let named = path.extension().is_some_and(|name| EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)));
@@ -33,7 +38,11 @@ pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
     refuse_what_makes_no_sense(args)?;
     let limit_bytes = args.memory.as_deref().map(bytes::parse).transpose()?;
     let name = args.model.display();
-    let content = fs::read(&args.model).with_context(|| format!("{name} cannot be read"))?;
+    let unreadable = || format!("{name} cannot be read");
+    let file = File::open(&args.model).with_context(unreadable)?;
+    let mut content = Vec::new();
+    // One byte more than is accepted: the importer says so itself.
+    file.take(MAX_SNAPSHOT_BYTES + 1).read_to_end(&mut content).with_context(unreadable)?;
     let snapshot = read_snapshot(&content).with_context(|| name.to_string())?;
     drop(content);
     let report = analyse(&snapshot, &Question { limit_bytes });

@@ -162,7 +162,7 @@ fn holders(device: &DeviceReport, page: &mut Page) {
             page.line(&page.dim(&format!("    {}", middle(&clean(&short(library)), width - 4))));
         }
     }
-    let rest: u64 = device.holders[shown.len()..].iter().map(|holder| holder.bytes).sum();
+    let rest: u64 = device.holders[shown.len()..].iter().map(|holder| holder.bytes).fold(0, u64::saturating_add);
     if rest > 0 {
         page.line(&format!("  {:<name_width$}  {:>9}", "all other lines", human(rest)));
     }
