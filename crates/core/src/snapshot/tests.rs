@@ -260,3 +260,53 @@ fn lines_keep_to_the_width() {
         assert_eq!(long, None, "{width}");
     }
 }
+
+#[test]
+fn a_free_of_another_stream_has_no_home() {
+    let events = vec![Event { lane: LaneId(1), ..event(Action::FreeCompleted, 0, 16) }];
+    let mut snapshot = snapshot(events, vec![segment(0, 20, vec![block(0, 20, BlockState::Free)])]);
+    snapshot.lanes.push(Lane { stream: 7, pool: (0, 0) });
+    assert_eq!(codes(&report(&snapshot)), ["start_packed", "start_incomplete"]);
+}
+
+#[test]
+fn pages_that_went_back_are_known_from_the_start() {
+    // Before the recording 60 MiB were mapped, with one buffer in the first 20.
+    let events = vec![
+        event(Action::SegmentUnmap, 20, 40),
+        event(Action::SegmentMap, 20, 20),
+        event(Action::Alloc, 20, 15),
+        event(Action::SegmentMap, 40, 40),
+        event(Action::Alloc, 35, 40),
+    ];
+    let blocks = vec![
+        block(0, 20, BlockState::Allocated),
+        block(20, 15, BlockState::Allocated),
+        block(35, 40, BlockState::Allocated),
+        block(75, 5, BlockState::Free),
+    ];
+    let mut snapshot = snapshot(events, vec![Segment { expandable: true, ..segment(0, 80, blocks) }]);
+    snapshot.settings.options.expandable_segments = true;
+    let report = report(&snapshot);
+    let check = report.devices[0].self_check.as_ref().unwrap();
+    assert_eq!((check.segment_events, check.reproduced, check.invented), (3, 3, 0), "{check:?}");
+    assert_eq!((check.allocations, check.at_recorded_address), (2, 2));
+    let peak = report.devices[0].peak.as_ref().unwrap();
+    assert_eq!((peak.allocated_bytes, peak.most_reserved_bytes), (75 * MIB, 80 * MIB));
+}
+
+#[test]
+fn segments_that_went_back_are_known_from_the_start() {
+    let mut events = free(0, 15).to_vec();
+    events.extend([
+        event(Action::SegmentFree, 0, 20),
+        event(Action::SegmentAlloc, 100, 30),
+        event(Action::Alloc, 100, 30),
+    ]);
+    let report = report(&snapshot(events, vec![segment(100, 30, vec![block(100, 30, BlockState::Allocated)])]));
+    let device = &report.devices[0];
+    let check = device.self_check.as_ref().unwrap();
+    assert_eq!((check.segment_events, check.reproduced, check.invented), (2, 2, 0), "{check:?}");
+    assert_eq!(check.recorded_peak_reserved_bytes, 30 * MIB);
+    assert_eq!(device.before_recording.as_ref().unwrap().freed_bytes, 15 * MIB);
+}
