@@ -13,7 +13,8 @@ use super::{Action, Device, LaneId};
 use crate::allocator::torch_caching::{Options, TorchCaching};
 use crate::allocator::{Allocator, Handle};
 
-/// What is tried besides the recorded settings. Sources: PyTorch's notes on memory management, which recommend these.
+/// What is tried besides the recorded settings: those of PyTorch's documented options that change what is reserved, with
+/// usual values. Every other value would be a replay of its own.
 const CONFS: [&str; 5] = [
     "",
     "expandable_segments:True",

@@ -55,7 +55,7 @@ pub(super) struct Timeline {
     pub(super) gone_at_the_end: u64,
 }
 
-/// Private pools by address: recordings before PyTorch 2.11 do not name the pool of an event.
+/// Private pools by address: only recordings of versions after PyTorch 2.11 name the pool of an event.
 struct PrivatePools(Vec<(u64, u64, LaneId)>);
 
 impl PrivatePools {

@@ -146,8 +146,8 @@ impl<'a> Sites<'a> {
         Line { file: short_path(&self.values.text(frame.file)), line: frame.line, function }
     }
 
-    /// A site of the backward pass, with the line of the forward pass that it belongs to: PyTorch keeps that as text in
-    /// anomaly mode.
+    /// A site of the backward pass, with the line of the forward pass that it belongs to, where PyTorch kept
+    /// that as text.
     pub(super) fn with_forward(&mut self, site: SiteId, forward: Value) -> SiteId {
         let Value::Container(list) = forward else { return site };
         if let Some(id) = self.of_forward.get(&(site, list)) {

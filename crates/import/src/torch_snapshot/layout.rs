@@ -168,7 +168,7 @@ impl Reader<'_> {
 
     fn blocks(&mut self, place: Place, blocks: Value, segment: &mut Segment) -> Result<()> {
         let values = self.values;
-        // Before PyTorch 2.1 a block has no address of its own: it follows the block before it.
+        // Where a block has no address of its own, it follows the block before it: so PyTorch lists them.
         let mut next_address = segment.address;
         let list = self.items(place, blocks)?;
         for value in values.items(list) {
@@ -257,8 +257,6 @@ impl Reader<'_> {
             b"alloc" => Action::Alloc,
             b"free_requested" => Action::FreeRequested,
             b"free_completed" => Action::FreeCompleted,
-            // The old name, before PyTorch 2.0.
-            b"free" => Action::FreeCompleted,
             b"segment_alloc" => Action::SegmentAlloc,
             b"segment_free" => Action::SegmentFree,
             b"segment_map" => Action::SegmentMap,
