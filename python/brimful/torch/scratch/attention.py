@@ -78,8 +78,12 @@ def efficient_backward(call: Call) -> Program:
         sums = program.take(rows_bytes, "delta")
         shape = (batch, queries, heads, value.shape[3])
         reduce(program, shape, contiguous_stride(shape), frozenset((3,)), 4, call.gpu)
-        delta = program.take(rows_bytes, "delta")
-        release(program, sums, products, *reversed(casts))
+        if heads == 1 or queries == 1:  # the sums lie with the heads first already
+            delta = sums
+            release(program, products, *reversed(casts))
+        else:
+            delta = program.take(rows_bytes, "delta")
+            release(program, sums, products, *reversed(casts))
     in_registers = half and widest <= block_queries
     accumulates = half and not in_registers
     splits = -(-keys // block_keys)

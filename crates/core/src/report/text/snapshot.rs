@@ -12,6 +12,9 @@ use crate::report::snapshot::{
     CheckReport, DeviceReport, FailureReport, HolderKind, HolderReport, PeakReport, SettingReport, SnapshotReport,
 };
 
+/// Where lists are that were cut short.
+const IN_FULL: &str = "with --format json";
+
 /// How many holders are shown.
 const HOLDERS: usize = 8;
 /// How many failures are shown.
@@ -122,7 +125,7 @@ fn failures(device: &DeviceReport, page: &mut Page) {
     for failure in device.out_of_memory.iter().take(shown) {
         page.hanging("  - ", 4, &why_it_failed(failure));
     }
-    page.more(device.out_of_memory.len() - shown);
+    page.more(device.out_of_memory.len() - shown, IN_FULL);
 }
 
 fn why_it_failed(failure: &FailureReport) -> String {
@@ -172,7 +175,7 @@ fn holders(device: &DeviceReport, page: &mut Page) {
             page.line(&format!("  {:<name_width$}  {:>9}", "the allocator's rounding", human(rounding)));
         }
     }
-    page.more(device.holders.len() - shown.len());
+    page.more(device.holders.len() - shown.len(), IN_FULL);
 }
 
 fn title(holder: &HolderReport) -> String {
@@ -304,5 +307,5 @@ fn notes(report: &SnapshotReport, page: &mut Page) {
     for note in report.notes.iter().take(shown) {
         page.hanging("  - ", 4, &clean(&note.text));
     }
-    page.more(report.notes.len() - shown);
+    page.more(report.notes.len() - shown, IN_FULL);
 }
