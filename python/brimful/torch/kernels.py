@@ -110,7 +110,11 @@ def attention(gpu, operator, query, key, value, attn_mask=None, dropout_p=0.0, i
             query, key, value, attn_mask, needs_gradient, dropout_p, is_causal, False, scale=scale
         )[0]
     if key.shape[1] != query.shape[1]:  # the kernel itself has no groups
-        key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], 1) for part in (key, value))
+        heads = query.shape[1]
+        key, value = (
+            part.expand(-1, heads, -1, -1) if part.shape[1] == 1 else part.repeat_interleave(heads // part.shape[1], 1)
+            for part in (key, value)
+        )
     if attn_mask is not None:
         attn_mask = _aligned(attn_mask, (query.shape[0], query.shape[1], query.shape[2], key.shape[2]))
     return aten._scaled_dot_product_efficient_attention(
@@ -195,9 +199,9 @@ def _prefers_cudnn(gpu, version, environment) -> bool:
     """`check_prefer_cudnn_attention`. 2.5.0 preferred it too, which 2.5.1 took back."""
     major, minor = gpu.capability
     if version >= (2, 10):
-        minors = (0, 3) if version >= (2, 11) else (0,)
-        # cuDNN 9.15.1 or later; the wheels have no 9.15.0.
-        return environment.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") != "1" and gpu.cudnn >= (9, 15) and major in (9, 10) and minor in minors
+        if environment.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1" or gpu.cudnn < (9, 15):  # 9.15.1; no wheel has 9.15.0
+            return False
+        return major in (9, 10) and minor in ((0, 3) if version >= (2, 11) else (0,))
     if version >= (2, 9):
         return environment.get("TORCH_CUDNN_SDPA_PREFERRED") != "0" and gpu.cudnn >= (9, 9) and major in (9, 10) and minor == 0
     if version >= (2, 6):

@@ -16,8 +16,8 @@ from .pointwise import argument, contiguous_copy, dtype_name, is_tensor, release
 RELU, TANH, LSTM, GRU = range(4)
 GATES = {RELU: 1, TANH: 1, LSTM: 4, GRU: 3}
 RESERVED = {RELU: 1, TANH: 1, LSTM: 5, GRU: 6}  # hidden widths kept for each step, layer and direction
-# cuDNN keeps the recurrent weights on the chip where they are few, in float32 and float16. LSTM and GRU did at 128 units and did not
-# at 256, plain RNNs did at 256 and did not at 512; where between the limit lies is a guess.
+# cuDNN keeps the recurrent weights on the chip where they are few, in float32 and float16. It did so for LSTM and GRU with 128 units,
+# not with 256, and for plain RNNs with 256, not with 512; where between the limit lies is a guess.
 PERSISTENT_WEIGHTS = 65_536
 # Hidden widths that a direction's forward and backward take for each step, and once for each layer: (standard, persistent).
 FORWARD_WIDTHS = {RELU: ((2, 3), (6, 4)), TANH: ((2, 3), (6, 4)), LSTM: ((5, 10), (21, 8)), GRU: ((4, 5), (16, 4))}
