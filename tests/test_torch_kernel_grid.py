@@ -1,7 +1,7 @@
 """Rules for recurrent layers and attention, against what real kernels asked of the allocator over many shapes.
 
 In: `fixtures/torch_ops/kernel_grid.jsonl.gz`: random layers and calls on a GPU, op by op, with the allocations in each. Out: the
-rules must give the recorded steps in order and to the byte, but for the workspaces of a few recurrent layers, which are bounded;
+rules must give the recorded steps in order and to the byte, but for the workspaces of two recurrent layers, which are close;
 with PyTorch, the capture must choose the recorded kernels and ask for the recorded sizes. Shares are printed. Needs no GPU.
 """
 
@@ -79,7 +79,8 @@ def layer_calls(shape: dict) -> list[tuple[str, list, list]]:
     buffer = None if dtype == "bfloat16" else flat  # PyTorch flattens no weights in bfloat16
     cell = state if lstm else None
     given = [source, weights, 4 if shape["bias"] else 2, buffer, state, cell]
-    options = [MODES[shape["mode"]], hidden, 0, layers, *(shape[key] for key in ("batch_first", "dropout", "train", "both")), [], None]
+    switches = [shape[key] for key in ("batch_first", "dropout", "train", "both")]
+    options = [MODES[shape["mode"]], hidden, 0, layers, *switches, [], None]
     reserve = Tensor("uint8", [reserve_bytes(*given, *options)])
     made = [output, state, state if lstm else Tensor(dtype, [0]), reserve] + ([flat] if buffer is None else [])
     calls = [("aten._cudnn_rnn", given + options, made)]
@@ -102,16 +103,16 @@ def test_recurrent_layers():
                 continue
             sizes = [[size for action, size in part if action == "a"] for part in (steps, real)]
             same_order = [step for step in steps if step[0] == "f"] == [step for step in real if step[0] == "f"]
-            close = all(-128 <= ours - theirs <= 0.03 * theirs for ours, theirs in zip(*sizes))
+            close = all(abs(ours - theirs) <= 128 for ours, theirs in zip(*sizes))
             if not same_order or not close or len(sizes[0]) != len(sizes[1]):
                 wrong.append(f"{op} {describe(shape)}: recorded {real}, predicted {steps}")
         if shape["train"]:
             reserves += 1
             reserve = layer_calls(shape)[0][2][3]
             assert ["a", reserve.numel()] in recorded(shape, "aten._cudnn_rnn"), describe(shape)
-    print(f"{exact / count:8.2%} of {count} calls of recurrent layers exact, the others within 3 %; {reserves} reserves exact")
+    print(f"{exact / count:8.2%} of {count} calls of recurrent layers exact, the others within 128 bytes; {reserves} reserves exact")
     assert not wrong, "\n".join(wrong)
-    assert exact >= 0.93 * count
+    assert exact >= 0.97 * count
 
 
 # --- attention ---
@@ -226,8 +227,8 @@ def test_capture_chooses_the_recorded_kernels():
         same += [sizes for _, sizes in ours] == real_sizes
         if kernels[0] != kernels[1] or without_extras(ours, shape["train"]) != real_sizes:
             wrong.append(f"{describe(shape)}: recorded {real}, captured {ours}")
-    right = 1 - len(wrong) / len(shapes)
-    print(f"{right:8.2%} of {len(shapes)} attention calls choose the recorded kernel and sizes, {same / len(shapes):.2%} with no extras")
+    right, plain = 1 - len(wrong) / len(shapes), same / len(shapes)
+    print(f"{right:8.2%} of {len(shapes)} attention calls choose the recorded kernel and sizes, {plain:.2%} without extras")
     assert not wrong, "\n".join(wrong)
 
 

@@ -274,12 +274,10 @@ def make_model(job):
 
 
 def freeze_backbone(model):
-    """Everything but the last module with weights of its own stays as it is."""
-    for parameter in model.parameters():
+    """Everything but the last two parameters, a head's weight and bias, stays as it is."""
+    parameters = list(model.parameters())
+    for parameter in parameters[:-2]:
         parameter.requires_grad_(False)
-    last = [module for module in model.modules() if list(module.parameters(recurse=False))][-1]
-    for parameter in last.parameters():
-        parameter.requires_grad_(True)
 
 
 def make_step(job, kind, scaler):
@@ -292,7 +290,7 @@ def make_step(job, kind, scaler):
     def inference(model, optimizer, batch):
         with torch.no_grad(), autocast():
             x, y = batch
-            return model(input_ids=x) if kind == "lm" else model(x)
+            return model(input_ids=x, labels=y) if kind == "lm" else model(x)
 
     def train(model, optimizer, batch):
         optimizer.zero_grad(set_to_none=True)

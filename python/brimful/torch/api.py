@@ -81,7 +81,7 @@ def plan(
     if step is None:
         step = steps.training(loss, precision, accumulate, stand_in) if training else steps.inference(precision)
     dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}.get(precision)
-    job = capture.Job(model, example, recorded_size, step, make, gpu, training, dtype)
+    job = capture.Job(model, example, recorded_size, step, make, gpu, training, compile, dtype)
     place = {**where, **({} if memory is None else {"memory": memory})}
     recorded = _record(job, asked, place)
     if stand_in.used:

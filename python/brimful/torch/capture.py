@@ -34,6 +34,7 @@ class Job:
     make_optimizer: Callable[[torch.nn.Module, dict[int, Any]], Any] | None
     gpu: Gpu
     train: bool = True
+    compiled: bool = False  # libraries then take the way that a compiler can follow
     dtype: torch.dtype | None = None  # of all floating-point weights and inputs, if it is not as they are
 
 
@@ -53,7 +54,7 @@ class Recording:
 def record(job: Job, batch_size: int, strings: Strings) -> Recording:
     """Two steps with this batch size."""
     stopped = None
-    with torch.random.fork_rng(devices=[]), _planned_device(), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
+    with torch.random.fork_rng(devices=[]), _planned_device(job.compiled), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
         model, memo = replicas.of_model(job.model, job.dtype)
         if model.training != job.train:
             model.train(job.train)
@@ -150,7 +151,7 @@ def _hooks(recorder: Recorder, model: torch.nn.Module, optimizer: Any):
 
 
 @contextlib.contextmanager
-def _planned_device():
+def _planned_device(compiled: bool):
     """Optimizers and libraries see the planned device as they would see a GPU."""
     from torch.optim import optimizer as optimizers
     from torch.utils import _foreach_utils as foreach
@@ -162,9 +163,10 @@ def _planned_device():
         (optimizers, "_foreach_supported_types", [torch.Tensor, torch.nn.Parameter, FakeTensor]),
     ]
     utilities = sys.modules.get("transformers.utils.import_utils")
-    if utilities is not None and hasattr(utilities, "is_fake_tensor"):
-        # Transformers skips its shortcuts for fake tensors; a GPU would take them.
-        patches.append((utilities, "is_fake_tensor", lambda tensor: False))
+    if utilities is not None:
+        # Transformers leaves its shortcuts out while it is compiled, and for fake tensors; an eager run on a GPU takes them.
+        name, value = ("is_torchdynamo_compiling", lambda: True) if compiled else ("is_fake_tensor", lambda tensor: False)
+        patches.append((utilities, name, value))
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches if hasattr(owner, name)]
     try:
         for owner, name, value in patches:

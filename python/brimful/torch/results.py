@@ -11,6 +11,8 @@ from typing import Any, Callable
 
 import torch
 
+from .scratch import rnn
+
 RESULTS: dict[str, Callable] = {}
 
 
@@ -163,12 +165,19 @@ def encoder_layer(recorder, func, args, kwargs) -> Any:
 
 @result("aten._cudnn_rnn")
 def cudnn_rnn(recorder, func, args, kwargs) -> Any:
-    from .scratch import rnn
-
-    results = list(func(*args, **kwargs))
-    size_bytes = rnn.reserve_bytes(*args, **kwargs)
-    results[3] = torch.empty(size_bytes, dtype=torch.uint8, device=args[0].device)
-    return tuple(results)
+    """cuDNN works with the steps first; the reserve's size, which PyTorch's fake kernel does not know, comes from `scratch.rnn`."""
+    if kwargs or len(args) < 15 or args[14] or args[0].dim() != 3:
+        return NotImplemented
+    tensor, hx, cx, hidden, batch_first, both = args[0], args[4], args[5], args[7], args[10], args[13]
+    batch, steps = (tensor.shape[0], tensor.shape[1]) if batch_first else (tensor.shape[1], tensor.shape[0])
+    output = recorder.empty([steps, batch, hidden * (2 if both else 1)], tensor.dtype)
+    return (
+        output.transpose(0, 1) if batch_first else output,
+        recorder.empty(hx.shape, tensor.dtype),
+        recorder.empty([0] if cx is None else cx.shape, tensor.dtype),
+        recorder.empty([rnn.reserve_bytes(*args)], torch.uint8),
+        recorder.empty([0], tensor.dtype),
+    )
 
 
 @result("aten._cudnn_rnn_backward")
@@ -180,4 +189,5 @@ def cudnn_rnn_backward(recorder, func, args, kwargs) -> Any:
     for weight in weights:
         gradients.append(flat[at : at + weight.numel()].view(weight.shape))
         at += weight.numel()
-    return torch.empty_like(tensor), torch.empty_like(hx), None if cx is None else torch.empty_like(cx), gradients
+    steps_first = tensor.transpose(0, 1).contiguous().transpose(0, 1) if args[14] and tensor.dim() == 3 else torch.empty_like(tensor)
+    return steps_first, torch.empty_like(hx), None if cx is None else torch.empty_like(cx), gradients

@@ -16,12 +16,15 @@ from .pointwise import argument, contiguous_copy, dtype_name, is_tensor, release
 RELU, TANH, LSTM, GRU = range(4)
 GATES = {RELU: 1, TANH: 1, LSTM: 4, GRU: 3}
 RESERVED = {RELU: 1, TANH: 1, LSTM: 5, GRU: 6}  # hidden widths kept for each step, layer and direction
-# cuDNN keeps the recurrent weights on the chip where they are few, in float32 and float16. It did so for LSTM and GRU with 128 units,
-# not with 256, and for plain RNNs with 256, not with 512; where between the limit lies is a guess.
+# cuDNN keeps the recurrent weights on the chip where they are few, in float32 and float16. It did so for LSTM and GRU with 128
+# units, not with 256, and for plain RNNs with 256, not with 512; where between the limit lies is a guess.
 PERSISTENT_WEIGHTS = 65_536
 # Hidden widths that a direction's forward and backward take for each step, and once for each layer: (standard, persistent).
 FORWARD_WIDTHS = {RELU: ((2, 3), (6, 4)), TANH: ((2, 3), (6, 4)), LSTM: ((5, 10), (21, 8)), GRU: ((4, 5), (16, 4))}
 BACKWARD_WIDTHS = {RELU: ((3, 5), (12, 6)), TANH: ((3, 5), (12, 6)), LSTM: ((3, 11), (15, 12)), GRU: ((3, 5), (17, 6))}
+# Backward of several layers, in one direction and with weights not kept on the chip, takes less with many steps: seen with 100 and
+# 128 steps, not with 32.
+LONG_STEPS = 100
 STREAM_BYTES = 8 << 20  # of each layer and direction
 FIXED_BYTES = 256
 ALIGNMENT_BYTES = 32
@@ -75,10 +78,8 @@ def workspace_bytes(
 ) -> int:  # fmt: skip
     """Bytes of the workspace, which forward and backward of training ask for alike: the larger of what the two need.
 
-    An upper bound, up to 3 % above what was recorded, for training with several layers, one direction and about 100 steps or more
-    where weights are not kept on the chip (cuDNN then splits the steps, by a rule that is not known). Too small by up to 128 bytes
-    where a row of hidden units is not a multiple of 32 bytes and the batch is 1. Guessed, on the safe side: backward in two
-    directions with several layers where weights are not kept on the chip."""
+    Too small by up to 128 bytes where a row of hidden units is not a multiple of 32 bytes and the batch is 1. Guessed, on the safe
+    side: backward with several layers where weights are not kept on the chip, in two directions or with 33 to 99 steps."""
     steps, batch = _steps_and_batch(source, batch_first, batch_sizes)
     inputs = source.shape[-1] if source.shape else 1
     item = source.element_size()
@@ -105,7 +106,9 @@ def workspace_bytes(
         else:
             widths += layers > 1 and on_chip
             wider = 1
-        backward = 2 * inputs_bytes + wider * max(inputs_bytes, hidden_bytes) + widths * hidden_bytes + once * once_bytes
+            if layers > 1 and not on_chip and steps >= LONG_STEPS:
+                widths, once = 2, 13 + 8 / layers
+        backward = 2 * inputs_bytes + wider * max(inputs_bytes, hidden_bytes) + widths * hidden_bytes + round(once * once_bytes)
         need = max(need, backward)
     weights_bytes = _weight_elements(mode, inputs, hidden, layers, directions) * item
     return layers * directions * STREAM_BYTES + FIXED_BYTES + _aligned(8 * batch) + weights_bytes + _aligned(need)
