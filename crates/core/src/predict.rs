@@ -3,16 +3,22 @@
 //! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
 //! are run; the prediction is their upper quartile and the range their spread. Not counted: what other processes hold.
 
+mod floor;
+mod order;
+
 use std::sync::Arc;
 
-use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
-use crate::allocator::{Holder, Placement, holders, place};
+use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
-use crate::step::executor::{Execution, Prepared};
+use crate::step::executor::{Execution, Prepared, causes};
 use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Event, Phase, Trace};
+
+pub use self::floor::{FloorLine, FloorLines, floor_line};
+pub use self::order::Order;
+use self::order::Placed;
 
 /// How thoroughly a job is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,13 +47,12 @@ impl Lowered {
 /// What the job's kernels are lowered to, run in several orders.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// The traces, one for each order.
-    pub traces: Vec<Trace>,
+    /// The orders.
+    pub orders: Vec<Arc<Order>>,
     /// What was bounded rather than modelled.
     pub notes: Vec<Note>,
     /// What the kernels cost, for those who ask how long a step takes.
     pub cost: StepCost,
-    processor: Processor,
 }
 
 /// A peak and what made it.
@@ -82,7 +87,6 @@ impl Runs {
     /// that one.
     pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
         let graph = &lowered.graph;
-        let layers: Vec<Arc<str>> = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
         let (threads, batch) = match job.processor {
             Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
             // Several host threads queue kernels on one stream; how long that takes does not depend on the batch.
@@ -95,34 +99,32 @@ impl Runs {
             // Without running times there is less to vary; the first step needs less than the others.
             (Orders::Several, Processor::Gpu) => (3, 1),
         };
-        let prepared = Prepared::new(graph, batch, &layers);
+        let known = one.filter(|_| job.processor == Processor::Gpu);
+        let mut orders = known.map_or_else(Vec::new, |one| one.orders.clone());
+        let causes = orders.first().map_or_else(
+            || Arc::new(causes(graph, model.layers.iter().map(|layer| layer.path.as_str().into()).collect())),
+            |order| order.trace.causes.clone(),
+        );
+        let prepared = Prepared::new(graph, batch, causes);
         let from_start = steps > 1;
-        let known: Vec<Trace> = match (one, job.processor) {
-            (Some(one), Processor::Gpu) => one.traces.clone(),
-            _ => Vec::new(),
-        };
-        let missing = known.len() as u64..seeds;
-        let run = missing.map(|seed| prepared.run(Execution { threads, steps, from_start, seed }));
-        let traces = known.into_iter().chain(run).collect();
-        Runs { traces, notes: lowered.notes.clone(), cost: prepared.cost(), processor: job.processor }
+        for seed in orders.len() as u64..seeds {
+            let trace = prepared.run(Execution { threads, steps, from_start, seed });
+            orders.push(Arc::new(Order::new(trace, job.processor)));
+        }
+        let cost = known.map_or_else(|| prepared.cost(), |one| one.cost);
+        Runs { orders, notes: lowered.notes.clone(), cost }
     }
 
     /// Places the runs at a batch size, in a pool without limit.
     pub fn predict(&self, batch: u64) -> Prediction {
-        let mut sufficient_bytes = 0;
-        let mut placed: Vec<(Placement, usize)> = Vec::new();
-        for (order, trace) in self.traces.iter().enumerate() {
-            let (placement, pool) = self.place(trace, batch, u64::MAX >> 8);
-            if self.processor == Processor::Gpu {
-                sufficient_bytes = sufficient_bytes.max(pool.span_bytes() + MAX_INTERNAL_FRAGMENTATION_BYTES);
-            }
-            placed.push((placement, order));
-        }
-        placed.sort_by_key(|(placement, _)| placement.peak_allocated_bytes);
-        let (low, high) = (&placed[0].0, &placed[placed.len() - 1].0);
+        let placed = self.orders.iter().map(|order| order.unlimited(batch));
+        let mut placed: Vec<(Placed, usize)> = placed.zip(0..).collect();
+        let sufficient_bytes = placed.iter().map(|(placed, _)| placed.sufficient_bytes).max().unwrap_or(0);
+        placed.sort_by_key(|(placed, _)| placed.placement.peak_allocated_bytes);
+        let (low, high) = (&placed[0].0.placement, &placed[placed.len() - 1].0.placement);
         let (low_bytes, high_bytes) = (low.peak_allocated_bytes, high.peak_allocated_bytes);
         // A job of many steps meets most of its orders sooner or later: three quarters of them need no more than this.
-        let (placement, order) = &placed[placed.len() * 3 / 4];
+        let (Placed { placement, .. }, order) = &placed[placed.len() * 3 / 4];
         Prediction {
             allocated_bytes: placement.peak_allocated_bytes,
             reserved_bytes: placement.peak_reserved_bytes,
@@ -138,7 +140,7 @@ impl Runs {
 
     /// Who holds memory at the peak of a prediction for this batch.
     pub fn holders(&self, prediction: &Prediction, batch: u64) -> Vec<(Cause, Holder)> {
-        let trace = &self.traces[prediction.order];
+        let trace = &self.orders[prediction.order].trace;
         let Some(event) = prediction.peak_event else { return Vec::new() };
         let holders = holders(trace, event, batch).into_iter();
         holders.map(|holder| (trace.causes.get(holder.cause), holder)).collect()
@@ -146,27 +148,18 @@ impl Runs {
 
     /// The request that made the peak of a prediction for this batch, and its phase.
     pub fn moment(&self, prediction: &Prediction, batch: u64) -> Option<(Phase, Cause)> {
-        moment(&self.traces[prediction.order], prediction.peak_event?, batch, prediction.allocated_bytes)
+        moment(&self.orders[prediction.order].trace, prediction.peak_event?, batch, prediction.allocated_bytes)
     }
 
     /// Whether every order gets through in a pool of this size.
     pub fn fit(&self, batch: u64, limit_bytes: u64) -> bool {
-        self.traces.iter().all(|trace| self.place(trace, batch, limit_bytes).0.failure.is_none())
+        self.orders.iter().all(|order| order.fits(batch, limit_bytes))
     }
 
     /// The share of the orders that get through in a pool of this size, from 0 to 1.
     pub fn fitting_share(&self, batch: u64, limit_bytes: u64) -> f64 {
-        let fitting = self.traces.iter().filter(|trace| self.place(trace, batch, limit_bytes).0.failure.is_none());
-        fitting.count() as f64 / self.traces.len().max(1) as f64
-    }
-
-    fn place(&self, trace: &Trace, batch: u64, limit_bytes: u64) -> (Placement, Bfc) {
-        let options = match self.processor {
-            Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),
-            Processor::Gpu => BfcOptions::tensorflow_gpu(limit_bytes, Growth::Fixed),
-        };
-        let mut pool = Bfc::new(options);
-        (place(trace, batch, &mut pool), pool)
+        let fitting = self.orders.iter().filter(|order| order.fits(batch, limit_bytes));
+        fitting.count() as f64 / self.orders.len().max(1) as f64
     }
 }
 

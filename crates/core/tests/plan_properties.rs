@@ -294,12 +294,13 @@ proptest! {
     fn at_the_floor_a_larger_batch_never_needs_less((chain, (job, _)) in (chains(), jobs()), more in 1..50u64) {
         let model = chain.model(&ModelChange::default()).unwrap();
         let runs = Runs::new(&model, &job, Orders::Several);
-        for trace in &runs.traces {
+        for order in &runs.orders {
             let floor = |batch| {
                 let mut allocator = brimful_core::allocator::floor::Floor::new();
-                brimful_core::allocator::place(trace, batch, &mut allocator).floor_peak_bytes
+                brimful_core::allocator::place(&order.trace, batch, &mut allocator).floor_peak_bytes
             };
             prop_assert!(floor(job.batch) <= floor(job.batch + more));
+            prop_assert_eq!(order.floor.at(job.batch).bytes, floor(job.batch));
         }
     }
 }

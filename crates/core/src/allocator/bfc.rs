@@ -282,7 +282,8 @@ impl<S: RegionSource> Bfc<S> {
             Growth::Fixed => options.limit_bytes,
         };
         let max_waste_bytes = if options.fragmentation_fraction > 0.0 {
-            (options.fragmentation_fraction * options.limit_bytes as f64) as u64
+            // At least one byte: a rest of nothing is no chunk.
+            ((options.fragmentation_fraction * options.limit_bytes as f64) as u64).max(1)
         } else {
             MAX_INTERNAL_FRAGMENTATION_BYTES
         };

@@ -1,5 +1,7 @@
 //! Element types and shapes with a symbolic batch.
 
+use std::hash::{Hash, Hasher};
+
 use smallvec::SmallVec;
 
 use crate::bytes::Size;
@@ -78,12 +80,20 @@ pub type Dims = SmallVec<[u64; 6]>;
 ///
 /// With `batched`, the first dimension is `batch × dims[0]`: an image batch is `[1, 224, 224, 3]`, and the same images
 /// folded over 8 time steps are `[8, 224, 224, 3]`. Without it, all dimensions are plain numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Whether the first dimension counts batches.
     pub batched: bool,
     /// Dimensions; with `batched`, the first is the multiple of the batch.
     pub dims: Dims,
+}
+
+impl Hash for Shape {
+    /// Number by number: a derived one hashes the dimensions byte by byte, which takes several times as long.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64((self.dims.len() as u64) << 1 | u64::from(self.batched));
+        self.dims.iter().for_each(|&dim| state.write_u64(dim));
+    }
 }
 
 impl Shape {

@@ -6,7 +6,6 @@
 
 use super::simulate::{Orders, Outcome, Simulator};
 use crate::step::Processor;
-use crate::trace::{Event, Phase, Trace};
 
 /// No batch above this is looked for.
 pub const MAX_BATCH: u64 = 1 << 20;
@@ -109,10 +108,10 @@ pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> O
 
 /// The most samples at once whose requests alone stay within the limit.
 fn floor_largest(outcome: &Outcome, limit: u64) -> Option<u64> {
-    let trace = outcome.runs.traces.first()?;
+    let order = outcome.runs.orders.first()?;
     let cap = (MAX_BATCH / outcome.setup.parts()).max(1);
     let need = |batch: u64| {
-        let line = floor_line(trace, batch);
+        let line = order.floor.at(batch);
         (line.bytes.saturating_add(outcome.setup.extra.at(batch)), line.per_sample)
     };
     let (mut low, mut high) = (0, cap.saturating_add(1));
@@ -133,70 +132,4 @@ fn floor_largest(outcome: &Outcome, limit: u64) -> Option<u64> {
         tangents -= i32::from(tangents > 0);
     }
     (low > 0).then_some(low)
-}
-
-/// The floor's peak at one batch, and how fast that moment's requests grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FloorLine {
-    /// Bytes asked for at once.
-    pub bytes: u64,
-    /// Of which for each further sample.
-    pub per_sample: u64,
-}
-
-/// Adds up live requests; set-up counts for the state, not for the peak, as in a placement.
-pub fn floor_line(trace: &Trace, batch: u64) -> FloorLine {
-    let mut sizes = vec![(0u64, 0u64); trace.buffer_count as usize];
-    let mut peak = FloorLine::default();
-    let (mut bytes, mut per_sample) = (0u64, 0u64);
-    let mut stepping = false;
-    for event in &trace.events {
-        match *event {
-            Event::Alloc { buffer, size, .. } => {
-                let grows = size.per_sample;
-                sizes[buffer.0 as usize] = (size.at(batch), grows);
-                bytes = bytes.saturating_add(size.at(batch));
-                per_sample = per_sample.saturating_add(grows);
-                if stepping && bytes > peak.bytes {
-                    peak = FloorLine { bytes, per_sample };
-                }
-            }
-            Event::Free { buffer } => {
-                let (freed, grows) = std::mem::take(&mut sizes[buffer.0 as usize]);
-                bytes = bytes.saturating_sub(freed);
-                per_sample = per_sample.saturating_sub(grows);
-            }
-            Event::Relabel { .. } => {}
-            Event::Mark { phase } => stepping = phase != Phase::Setup,
-        }
-    }
-    peak
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bytes::Size;
-    use crate::trace::{BufferId, CauseId, Role};
-
-    #[test]
-    fn the_floor_is_the_largest_sum_of_a_step() {
-        let alloc =
-            |buffer, size| Event::Alloc { buffer: BufferId(buffer), size, cause: CauseId(0), role: Role::Temporary };
-        let free = |buffer| Event::Free { buffer: BufferId(buffer) };
-        let mark = |phase| Event::Mark { phase };
-        let events = vec![
-            mark(Phase::Setup),
-            alloc(0, Size::fixed(100)),
-            alloc(1, Size::fixed(1000)),
-            free(1),
-            mark(Phase::Forward),
-            alloc(2, Size::per_sample(10)),
-            alloc(3, Size { fixed: 0, per_sample: 7 }),
-            free(2),
-        ];
-        let trace = Trace { events, causes: Default::default(), buffer_count: 4 };
-        assert_eq!(floor_line(&trace, 2), FloorLine { bytes: 134, per_sample: 17 });
-        assert_eq!(floor_line(&trace, 9), FloorLine { bytes: 253, per_sample: 17 });
-    }
 }

@@ -87,13 +87,9 @@ pub fn plan(request: &Request<'_>) -> Result<Report, PlanError> {
     let first = simulator.run(&setup, Orders::One).map_err(PlanError::Model)?;
     let context = Context::new(request, &simulator, first);
     let (judged, remedies) = search::all(&context);
-    let outcome = judged.map_err(PlanError::Model)?;
+    let (outcome, largest) = judged.map_err(PlanError::Model)?;
     let verdict = verdict(&outcome);
-    let (largest, (remedies, cheapest_fit)) = std::thread::scope(|scope| {
-        let largest = scope.spawn(|| batch::largest(&simulator, &context.base, &outcome));
-        let ranked = search::rank(&context, remedies, verdict);
-        (largest.join().expect("it does not panic"), ranked)
-    });
+    let (remedies, cheapest_fit) = search::rank(&context, remedies, verdict);
     Ok(report(request, &outcome, verdict, largest, remedies, cheapest_fit))
 }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::batch::{Precision, largest_at_once};
+use super::batch::{self, Largest, Precision, largest_at_once};
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::setup::Setup;
 use super::simulate::{Orders, Outcome};
@@ -29,9 +29,10 @@ pub struct Tried {
     fits: bool,
 }
 
-type Judged = Result<Arc<Outcome>, String>;
+/// The job in several orders, and the largest batch it could have.
+type Judged = Result<(Arc<Outcome>, Largest), String>;
 
-/// The job in several orders, and every remedy that needs less memory.
+/// The job as it was asked for, and every remedy that needs less memory.
 pub fn all(context: &Context<'_>) -> (Judged, Vec<Tried>) {
     let next = AtomicUsize::new(0);
     let judged: Mutex<Option<Judged>> = Mutex::new(None);
@@ -41,8 +42,7 @@ pub fn all(context: &Context<'_>) -> (Judged, Vec<Tried>) {
             // The first task is the longest.
             let task = next.fetch_add(1, Ordering::Relaxed);
             if task == 0 {
-                let several = context.simulator.run(&context.base.setup, Orders::Several);
-                *judged.lock().expect("unpoisoned") = Some(several);
+                *judged.lock().expect("unpoisoned") = Some(judge(context));
             } else if let Some(&remedy) = REGISTRY.get(task - 1) {
                 if let Some(found) = alone(context, remedy) {
                     tried.lock().expect("unpoisoned").push((task, found));
@@ -63,6 +63,12 @@ pub fn all(context: &Context<'_>) -> (Judged, Vec<Tried>) {
     tried.sort_by_key(|(task, _)| *task);
     let judged = judged.into_inner().expect("unpoisoned").expect("the first task ran");
     (judged, tried.into_iter().map(|(_, tried)| tried).collect())
+}
+
+fn judge(context: &Context<'_>) -> Judged {
+    let several = context.simulator.run(&context.base.setup, Orders::Several)?;
+    let largest = batch::largest(context.simulator, &context.base, &several);
+    Ok((several, largest))
 }
 
 fn alone(context: &Context<'_>, remedy: &'static dyn Remedy) -> Option<Tried> {

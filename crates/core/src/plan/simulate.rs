@@ -5,7 +5,6 @@
 use std::sync::{Arc, Mutex};
 
 use super::ModelSource;
-use super::batch::floor_line;
 use super::remedies::int8_weights;
 use super::setup::{ModelChange, Pool, Setup};
 use super::time;
@@ -88,14 +87,14 @@ impl Outcome {
 
     /// Bytes asked for at once: no allocator can do with less.
     pub fn floor_at(&self, at_once: u64) -> u64 {
-        self.runs.traces.iter().map(|trace| floor_line(trace, at_once).bytes).max().unwrap_or(0)
+        self.runs.orders.iter().map(|order| order.floor.at(at_once).bytes).max().unwrap_or(0)
     }
 }
 
 fn predict(setup: &Setup, runs: &Runs, at_once: u64) -> Prediction {
     let mut prediction = runs.predict(at_once);
     if setup.pool == Pool::CudaAsync {
-        let needs = || runs.traces.iter().map(|trace| cuda_pool_bytes(floor_line(trace, at_once).bytes));
+        let needs = || runs.orders.iter().map(|order| cuda_pool_bytes(order.floor.at(at_once).bytes));
         prediction.low_bytes = needs().min().unwrap_or(0);
         prediction.high_bytes = needs().max().unwrap_or(0);
         prediction.allocated_bytes = cuda_pool_bytes(prediction.floor_bytes);
@@ -116,21 +115,11 @@ type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
 /// What a job's kernels depend on: the model, and the job without what they do not depend on.
 type Kernels = (ModelChange, bool, Job);
 
-/// The kernels of the first job.
-enum First {
-    /// Not lowered yet.
-    Awaited,
-    /// Kept for its several orders.
-    Kept(Kernels, Arc<Lowered>),
-    /// Not needed any more.
-    Used,
-}
-
 /// Runs setups and keeps what they gave.
 pub struct Simulator<'a> {
     source: &'a dyn ModelSource,
     models: Kept<ModelChange, Model>,
-    first: Mutex<First>,
+    last: Mutex<Option<(Kernels, Arc<Lowered>)>>,
     runs: Kept<(ModelChange, bool, Job, Orders), Runs>,
     outcomes: Kept<(Setup, Orders), Outcome>,
 }
@@ -141,7 +130,7 @@ impl<'a> Simulator<'a> {
         Simulator {
             source,
             models: Mutex::default(),
-            first: Mutex::new(First::Awaited),
+            last: Mutex::default(),
             runs: Mutex::default(),
             outcomes: Mutex::default(),
         }
@@ -152,28 +141,17 @@ impl<'a> Simulator<'a> {
         kept(&self.models, change, || self.source.model(change))
     }
 
-    /// A job's kernels. Those of the first job are kept until it has been run in several orders, too; others would only take
-    /// room.
-    fn lowered(&self, key: Kernels, model: &Model, job: &Job, orders: Orders) -> Arc<Lowered> {
-        let mut first = self.first.lock().expect("no thread panics while it holds this");
-        match &*first {
-            First::Kept(known, lowered) if *known == key => {
-                let lowered = lowered.clone();
-                if orders == Orders::Several {
-                    *first = First::Used;
-                }
-                lowered
-            }
-            First::Awaited => {
-                let lowered = Arc::new(Lowered::new(model, job));
-                *first = First::Kept(key, lowered.clone());
-                lowered
-            }
-            First::Kept(..) | First::Used => {
-                drop(first);
-                Arc::new(Lowered::new(model, job))
-            }
+    /// A job's kernels. Those that were lowered last are kept until the next ones are: a job that is run in one order is often
+    /// run in several right after. More of them would take too much room.
+    fn lowered(&self, key: Kernels, model: &Model, job: &Job) -> Arc<Lowered> {
+        let last = || self.last.lock().expect("no thread panics while it holds this");
+        if let Some((_, lowered)) = last().take_if(|(known, _)| *known == key) {
+            return lowered;
         }
+        *last() = None;
+        let lowered = Arc::new(Lowered::new(model, job));
+        *last() = Some((key, lowered.clone()));
+        lowered
     }
 
     /// What several orders can begin with.
@@ -203,7 +181,7 @@ impl<'a> Simulator<'a> {
             let runs = kept(&self.runs, &key, || {
                 let kernels = (key.0.clone(), key.1, key.2.clone());
                 let one = self.runs_in_one_order(&key);
-                Ok(Runs::of(&self.lowered(kernels, &model, &job, orders), &model, &job, orders, one.as_deref()))
+                Ok(Runs::of(&self.lowered(kernels, &model, &job), &model, &job, orders, one.as_deref()))
             })?;
             Ok(Outcome::new(setup, model, runs))
         })

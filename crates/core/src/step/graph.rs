@@ -22,6 +22,10 @@ pub struct NodeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VariableId(pub u32);
 
+/// An index into the shapes of a [`Graph`]: thousands of values have one of some hundred shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShapeId(u32);
+
 /// Where a value's bytes live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
@@ -40,8 +44,8 @@ pub enum Storage {
 /// A tensor during the step.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Its shape.
-    pub shape: Shape,
+    /// Its shape; [`Graph::shape`] gives it.
+    pub shape: ShapeId,
     /// Its type.
     pub dtype: DType,
     /// Who makes it.
@@ -137,19 +141,21 @@ pub struct Graph {
     pub phase: Phase,
     /// Pure nodes by kernel and inputs: the framework computes equal subexpressions once.
     known: FxHashMap<(Kernel, SmallVec<[ValueId; 4]>), NodeId>,
+    shapes: Vec<Shape>,
+    shape_ids: FxHashMap<Shape, ShapeId>,
     constants: FxHashMap<u64, ValueId>,
     reads: FxHashMap<VariableId, ValueId>,
 }
 
-/// A node about to be added; [`Graph::add`] takes it.
+/// A node about to be added; [`Graph::add`] takes it, or [`Graph::add_shaped`] if the result's shape is one of the graph's.
 #[derive(Clone, Debug)]
-pub struct NewNode<'a> {
+pub struct NewNode<'a, S = Shape> {
     /// Which kernel.
     pub kernel: Kernel,
     /// What it reads.
     pub inputs: &'a [ValueId],
     /// Shape and type of the result.
-    pub output: (Shape, DType),
+    pub output: (S, DType),
     /// See [`Node::in_place`].
     pub in_place: InPlace,
     /// See [`Node::scratch`].
@@ -169,6 +175,8 @@ impl Default for Graph {
             layer: None,
             phase: Phase::Forward,
             known: FxHashMap::default(),
+            shapes: Vec::new(),
+            shape_ids: FxHashMap::default(),
             constants: FxHashMap::default(),
             reads: FxHashMap::default(),
         }
@@ -233,6 +241,7 @@ impl Graph {
     }
 
     fn source(&mut self, name: &'static str, shape: Shape, dtype: DType, storage: Storage) -> ValueId {
+        let shape = self.shape_id(shape);
         let value = self.new_value(shape, dtype, storage, false);
         self.push(Node {
             kernel: Kernel { name, attr: 0 },
@@ -254,6 +263,13 @@ impl Graph {
 
     /// Adds a kernel call with one result; an equal call that waits for nothing else is not added again.
     pub fn add(&mut self, new: NewNode<'_>) -> ValueId {
+        let NewNode { kernel, inputs, output: (shape, dtype), in_place, scratch, work, after } = new;
+        let output = (self.shape_id(shape), dtype);
+        self.add_shaped(NewNode { kernel, inputs, output, in_place, scratch, work, after })
+    }
+
+    /// The same for a shape that the graph has: most results have the shape of an input.
+    pub fn add_shaped(&mut self, new: NewNode<'_, ShapeId>) -> ValueId {
         // Updates of different weights have nothing in common, so nothing is looked for there.
         let shared = new.after.is_empty() && self.phase != Phase::Optimizer;
         let key = shared.then(|| (new.kernel, SmallVec::from_slice(new.inputs)));
@@ -292,13 +308,14 @@ impl Graph {
 
     /// A view of the same bytes under another shape.
     pub fn reshape(&mut self, input: ValueId, shape: Shape) -> ValueId {
-        if self.value(input).shape == shape {
+        if *self.shape(input) == shape {
             return input;
         }
         if self.is_constant(input) {
             return input;
         }
         let differentiable = self.value(input).differentiable;
+        let shape = self.shape_id(shape);
         self.view(input, shape, differentiable)
     }
 
@@ -307,11 +324,11 @@ impl Graph {
         if !self.value(input).differentiable {
             return input;
         }
-        let shape = self.shape(input).clone();
+        let shape = self.value(input).shape;
         self.view(input, shape, false)
     }
 
-    fn view(&mut self, input: ValueId, shape: Shape, differentiable: bool) -> ValueId {
+    fn view(&mut self, input: ValueId, shape: ShapeId, differentiable: bool) -> ValueId {
         let dtype = self.value(input).dtype;
         let value = self.new_value(shape, dtype, Storage::Alias(input), differentiable);
         self.push(Node {
@@ -336,6 +353,7 @@ impl Graph {
     pub fn add_output(&mut self, first: ValueId, shape: Shape, dtype: DType) -> ValueId {
         let node = self.value(first).producer;
         let differentiable = dtype.is_float() && self.value(first).differentiable;
+        let shape = self.shape_id(shape);
         let value = self.new_value(shape, dtype, Storage::Own, differentiable);
         self.values[value.0 as usize].producer = node;
         self.nodes[node.0 as usize].outputs.push(value);
@@ -364,7 +382,7 @@ impl Graph {
 
     /// Ends the building: what only new nodes need is given back.
     pub fn finish(&mut self) {
-        (self.known, self.constants, self.reads) = Default::default();
+        (self.known, self.shape_ids, self.constants, self.reads) = Default::default();
     }
 
     /// A value by id.
@@ -379,19 +397,29 @@ impl Graph {
 
     /// Shape of a value.
     pub fn shape(&self, id: ValueId) -> &Shape {
-        &self.value(id).shape
+        &self.shapes[self.value(id).shape.0 as usize]
     }
 
     /// Bytes of a value as a function of the batch.
     pub fn size(&self, id: ValueId) -> Size {
-        let value = self.value(id);
-        value.shape.size(value.dtype)
+        self.shape(id).size(self.value(id).dtype)
     }
 
-    fn new_value(&mut self, shape: Shape, dtype: DType, storage: Storage, differentiable: bool) -> ValueId {
+    fn new_value(&mut self, shape: ShapeId, dtype: DType, storage: Storage, differentiable: bool) -> ValueId {
         let producer = NodeId(self.nodes.len() as u32);
         self.values.push(Value { shape, dtype, producer, storage, differentiable });
         ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// Finds or adds a shape.
+    pub fn shape_id(&mut self, shape: Shape) -> ShapeId {
+        if let Some(&known) = self.shape_ids.get(&shape) {
+            return known;
+        }
+        let id = ShapeId(self.shapes.len() as u32);
+        self.shapes.push(shape.clone());
+        self.shape_ids.insert(shape, id);
+        id
     }
 
     fn push(&mut self, node: Node) -> NodeId {

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use crate::bytes::Size;
 
 /// What a buffer is for: the parts of a report's breakdown.
@@ -51,35 +53,52 @@ pub struct Cause {
     pub source: Option<String>,
 }
 
-/// The causes of a trace: what asks for something, with the paths of layers and the lines of source kept once.
+/// The causes of a trace: what asks for something, with ops, paths of layers and lines of source kept once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
     entries: Vec<Entry>,
+    ops: Vec<Cow<'static, str>>,
+    /// By the text's place in the program, which is quicker to look up than the text; a text at two places is kept twice.
+    op_indices: FxHashMap<usize, u32>,
     /// Paths of layers and lines of source.
     names: Vec<Arc<str>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Indices of an op, its layer and its line. A large job has some ten thousand of them for each remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
-    op: Cow<'static, str>,
-    layer: Option<u32>,
-    source: Option<u32>,
+    op: u32,
+    layer: u32,
+    source: u32,
 }
+
+/// The layer of an op that belongs to none, or the line of one whose line is not known.
+const NO_NAME: u32 = u32::MAX;
 
 impl Causes {
     /// No causes yet; layers, and sources where there are any, go by their index in `names`.
     pub fn new(names: Vec<Arc<str>>, capacity: usize) -> Causes {
-        Causes { entries: Vec::with_capacity(capacity), names }
+        Causes { entries: Vec::with_capacity(capacity), names, ..Causes::default() }
     }
 
     /// Adds the cause of an op, and of its layer if it has one.
-    pub fn push(&mut self, op: Cow<'static, str>, layer: Option<u32>) -> CauseId {
-        self.push_with_source(op, layer, None)
+    pub fn push(&mut self, op: &'static str, layer: Option<u32>) -> CauseId {
+        let op = *self.op_indices.entry(op.as_ptr() as usize).or_insert_with(|| {
+            self.ops.push(Cow::Borrowed(op));
+            self.ops.len() as u32 - 1
+        });
+        self.add(Entry { op, layer: layer.unwrap_or(NO_NAME), source: NO_NAME })
     }
 
-    /// Adds the cause of an op that a known line of source calls.
+    /// Adds the cause of an op that a known line of source calls. Whoever calls this keeps causes that are alike together.
     pub fn push_with_source(&mut self, op: Cow<'static, str>, layer: Option<u32>, source: Option<u32>) -> CauseId {
-        self.entries.push(Entry { op, layer, source });
+        self.ops.push(op);
+        let op = self.ops.len() as u32 - 1;
+        self.add(Entry { op, layer: layer.unwrap_or(NO_NAME), source: source.unwrap_or(NO_NAME) })
+    }
+
+    fn add(&mut self, entry: Entry) -> CauseId {
+        self.entries.push(entry);
         CauseId(self.entries.len() as u32 - 1)
     }
 
@@ -88,9 +107,9 @@ impl Causes {
         let Some(entry) = self.entries.get(id.0 as usize) else {
             return Cause { op: Cow::Borrowed(""), layer: "".into(), source: None };
         };
-        let name = |index: Option<u32>| self.names.get(index? as usize).cloned();
+        let name = |index: u32| self.names.get(index as usize).cloned();
         Cause {
-            op: entry.op.clone(),
+            op: self.ops[entry.op as usize].clone(),
             layer: name(entry.layer).unwrap_or_else(|| "".into()),
             source: name(entry.source).map(|source| source.to_string()),
         }

@@ -7,7 +7,7 @@
 use super::simulate::Outcome;
 use crate::capture::Capture;
 use crate::plan::MAX_BATCH;
-use crate::plan::batch::floor_line;
+use crate::predict::floor_line;
 
 /// How many powers of two below the largest batch are tried as well.
 const SAFE_POWERS: u32 = 2;

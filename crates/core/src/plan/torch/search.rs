@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::batch::{Largest, Precision, largest, largest_at_once};
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::simulate::Outcome;
-use crate::plan::batch::floor_line;
+use crate::predict::floor_line;
 use crate::report::{Apply, FitPlan, RemedyReport, Verdict};
 
 /// Threads that replay side by side.

@@ -7,7 +7,7 @@ use super::setup::Setup;
 use super::time;
 use crate::allocator::torch_caching::{Options, TorchCaching};
 use crate::allocator::{Placement, place};
-use crate::plan::batch::floor_line;
+use crate::predict::floor_line;
 
 /// What a setup does.
 #[derive(Clone, Debug)]

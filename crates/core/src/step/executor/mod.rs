@@ -13,7 +13,7 @@ mod prepared;
 mod run;
 mod workers;
 
-pub use prepared::Prepared;
+pub use prepared::{Prepared, causes};
 
 use crate::trace::Trace;
 

@@ -2,20 +2,17 @@
 //!
 //! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::bytes::Size;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
-use crate::step::graph::{Graph, Node, NodeId};
+use crate::step::graph::{Graph, Node, NodeId, ValueId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
 /// A graph ready to be run.
 pub struct Prepared<'g> {
     pub(super) graph: &'g Graph,
     pub(super) causes: Arc<Causes>,
-    pub(super) variable_cause: Vec<CauseId>,
-    pub(super) feed_cause: CauseId,
     pub(super) sizes: Vec<Size>,
     pub(super) roles: Vec<Role>,
     /// How many inputs each value is.
@@ -33,9 +30,9 @@ pub struct Prepared<'g> {
 
 impl<'g> Prepared<'g> {
     /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
-    /// long as it takes to queue it on a GPU. `layers` are the layers' paths.
-    pub fn new(graph: &'g Graph, batch: Option<u64>, layers: &[Arc<str>]) -> Prepared<'g> {
-        let sizes: Vec<Size> = graph.values.iter().map(|value| value.shape.size(value.dtype)).collect();
+    /// long as it takes to queue it on a GPU. `causes` are those of [`causes`].
+    pub fn new(graph: &'g Graph, batch: Option<u64>, causes: Arc<Causes>) -> Prepared<'g> {
+        let sizes: Vec<Size> = (0..graph.values.len() as u32).map(|id| graph.size(ValueId(id))).collect();
         let mut consumer_count = vec![0u32; graph.values.len()];
         let mut dependency_count = vec![0u32; graph.nodes.len()];
         let mut roles = vec![Role::Temporary; graph.values.len()];
@@ -59,19 +56,9 @@ impl<'g> Prepared<'g> {
         }
         let successors = successors(graph, &first_successor);
         let costs = graph.nodes.iter().map(|node| cost(node, &sizes, batch)).collect();
-        let mut causes = Causes::new(layers.to_vec(), graph.nodes.len() + graph.variables.len() + 1);
-        // A node's cause has the node's own number.
-        for node in &graph.nodes {
-            causes.push(Cow::Borrowed(node.kernel.name), node.layer);
-        }
-        let variable_cause =
-            graph.variables.iter().map(|variable| causes.push(Cow::Borrowed("Variable"), variable.layer)).collect();
-        let feed_cause = causes.push(Cow::Borrowed("_Arg"), None);
         Prepared {
             graph,
-            causes: Arc::new(causes),
-            variable_cause,
-            feed_cause,
+            causes,
             sizes,
             roles,
             consumer_count,
@@ -91,10 +78,31 @@ impl<'g> Prepared<'g> {
         StepCost::of(self.graph, &self.sizes)
     }
 
+    pub(super) fn variable_cause(&self, variable: usize) -> CauseId {
+        CauseId((self.graph.nodes.len() + variable) as u32)
+    }
+
+    pub(super) fn feed_cause(&self) -> CauseId {
+        self.variable_cause(self.graph.variables.len())
+    }
+
     pub(super) fn successors(&self, node: NodeId) -> &[NodeId] {
         let (from, to) = (self.first_successor[node.0 as usize], self.first_successor[node.0 as usize + 1]);
         &self.successors[from as usize..to as usize]
     }
+}
+
+/// Who asks for memory when a graph is run: its nodes, then its variables, then the batch. `layers` are the layers' paths.
+pub fn causes(graph: &Graph, layers: Vec<Arc<str>>) -> Causes {
+    let mut causes = Causes::new(layers, graph.nodes.len() + graph.variables.len() + 1);
+    for node in &graph.nodes {
+        causes.push(node.kernel.name, node.layer);
+    }
+    for variable in &graph.variables {
+        causes.push("Variable", variable.layer);
+    }
+    causes.push("_Arg", None);
+    causes
 }
 
 /// Successors by node, the one with the longest way to the end of the step last. In TensorFlow's optimized graphs it stands

@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
                 self.variable_buffer.push(buffer);
                 continue;
             }
-            let cause = self.prepared.variable_cause[index];
+            let cause = self.prepared.variable_cause(index);
             let size = variable.shape.size(variable.dtype);
             // An initializer draws numbers, scales and shifts them; the last of the three results is kept.
             let temporaries = if variable.random { 2 } else { 0 };
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         for (index, value) in prepared.graph.values.iter().enumerate() {
             if value.storage == Storage::Feed {
                 // The caller holds it too, so no kernel may overwrite it.
-                let buffer = self.alloc(prepared.sizes[index], prepared.feed_cause, Role::Input, 1);
+                let buffer = self.alloc(prepared.sizes[index], prepared.feed_cause(), Role::Input, 1);
                 feeds.push(buffer);
                 self.value_buffer[index] = buffer;
             }
@@ -174,11 +174,13 @@ impl<'a> Run<'a> {
         let node = self.prepared.graph.node(id);
         self.mark(node.phase);
         let cause = CauseId(id.0);
-        if node.scratch_first {
+        // Most kernels have no scratch.
+        let takes_scratch = !node.scratch.is_empty();
+        if takes_scratch && node.scratch_first {
             self.start_scratch(node, cause, scratch);
         }
         self.start_outputs(node, cause);
-        if !node.scratch_first {
+        if takes_scratch && !node.scratch_first {
             self.start_scratch(node, cause, scratch);
         }
     }

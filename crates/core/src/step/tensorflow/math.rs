@@ -9,7 +9,7 @@ use super::convolution::SLOW_BYTE_WORK;
 use crate::bytes::Size;
 use crate::model::{DType, Shape};
 use crate::step::Processor;
-use crate::step::graph::{InPlace, Kernel, NewNode, Storage, ValueId, Variable};
+use crate::step::graph::{InPlace, Kernel, NewNode, ShapeId, Storage, ValueId, Variable};
 use crate::trace::Role;
 
 /// The shape of an elementwise function of two tensors.
@@ -51,6 +51,18 @@ impl Lowering<'_> {
         self.graph.add(NewNode { kernel, inputs, output, in_place, scratch: vec![], work: Size::ZERO, after: &[] })
     }
 
+    /// The same with a result of a shape that the graph has.
+    fn call_shaped(
+        &mut self,
+        name: &'static str,
+        inputs: &[ValueId],
+        output: (ShapeId, DType),
+        in_place: InPlace,
+    ) -> ValueId {
+        let (kernel, scratch, work) = (Kernel { name, attr: 0 }, vec![], Size::ZERO);
+        self.graph.add_shaped(NewNode { kernel, inputs, output, in_place, scratch, work, after: &[] })
+    }
+
     pub(super) fn call_after(
         &mut self,
         name: &'static str,
@@ -80,10 +92,19 @@ impl Lowering<'_> {
         value
     }
 
+    fn broadcast(&mut self, a: ValueId, b: ValueId) -> ShapeId {
+        let (known, other) = (self.graph.value(a).shape, self.graph.value(b).shape);
+        if known == other {
+            return known;
+        }
+        let shape = broadcast(self.graph.shape(a), self.graph.shape(b));
+        self.graph.shape_id(shape)
+    }
+
     /// An elementwise function of one tensor.
     pub(super) fn unary(&mut self, name: &'static str, x: ValueId) -> ValueId {
-        let output = (self.shape(x), self.dtype(x));
-        self.call(name, &[x], output, InPlace::Any)
+        let output = (self.graph.value(x).shape, self.dtype(x));
+        self.call_shaped(name, &[x], output, InPlace::Any)
     }
 
     /// An elementwise function of two tensors, with broadcasting. Commutative functions have one canonical form.
@@ -93,8 +114,8 @@ impl Lowering<'_> {
             _ => (a, b),
         };
         let dtype = if self.graph.is_constant(a) { self.dtype(b) } else { self.dtype(a) };
-        let output = (broadcast(self.graph.shape(a), self.graph.shape(b)), dtype);
-        self.call(name, &[a, b], output, InPlace::Any)
+        let output = (self.broadcast(a, b), dtype);
+        self.call_shaped(name, &[a, b], output, InPlace::Any)
     }
 
     pub(super) fn mul(&mut self, a: ValueId, b: ValueId) -> ValueId {
@@ -144,16 +165,16 @@ impl Lowering<'_> {
         if self.dtype(x) == dtype {
             return x;
         }
-        let shape = self.shape(x);
-        self.call("Cast", &[x], (shape, dtype), InPlace::No)
+        let shape = self.graph.value(x).shape;
+        self.call_shaped("Cast", &[x], (shape, dtype), InPlace::No)
     }
 
-    pub(super) fn sum_of(&mut self, values: Vec<ValueId>) -> ValueId {
-        match values[..] {
+    pub(super) fn sum_of(&mut self, values: &[ValueId]) -> ValueId {
+        match *values {
             [only] => only,
             _ => {
-                let output = (self.shape(values[0]), self.dtype(values[0]));
-                self.call("AddN", &values, output, InPlace::Any)
+                let output = (self.graph.value(values[0]).shape, self.dtype(values[0]));
+                self.call_shaped("AddN", values, output, InPlace::Any)
             }
         }
     }

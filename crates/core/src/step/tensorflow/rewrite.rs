@@ -4,7 +4,7 @@
 //! carried out: the unfused kernels overwrite their input, so the buffers are the same.
 
 use crate::step::Mode;
-use crate::step::graph::{Graph, NodeId, ValueId};
+use crate::step::graph::{Graph, NodeId, Value, ValueId};
 
 /// `c · (x · y)` becomes `x · (c · y)` (tensorflow/core/grappler/optimizers/constant_folding.cc, `ConstantPushDown`).
 ///
@@ -32,8 +32,7 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
             continue;
         }
         let (x, y) = (child.inputs[0], child.inputs[1]);
-        let (shape, dtype) = (graph.shape(y).clone(), graph.value(y).dtype);
-        let differentiable = graph.value(y).differentiable;
+        let Value { shape, dtype, differentiable, .. } = *graph.value(y);
         let layer_and_phase = (graph.nodes[index].layer, graph.nodes[index].phase);
         let child = &mut graph.nodes[child_id.0 as usize];
         child.inputs = smallvec::smallvec![constant, y];

@@ -8,6 +8,8 @@ mod products;
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::Lowering;
 use super::math::elements;
 use crate::model::Shape;
@@ -40,7 +42,7 @@ pub(super) type Gradients = BTreeMap<VariableId, Gradient>;
 
 struct Tape {
     /// Gradients that have arrived at each value.
-    arrived: Vec<Vec<ValueId>>,
+    arrived: Vec<SmallVec<[ValueId; 4]>>,
     rows: BTreeMap<VariableId, (ValueId, ValueId)>,
 }
 
@@ -49,7 +51,7 @@ impl Lowering<'_> {
     pub(super) fn backward(&mut self, seeds: &[(ValueId, ValueId)]) -> Gradients {
         self.graph.phase = Phase::Backward;
         let node_count = self.graph.nodes.len();
-        let mut tape = Tape { arrived: vec![Vec::new(); self.graph.values.len()], rows: BTreeMap::new() };
+        let mut tape = Tape { arrived: vec![SmallVec::new(); self.graph.values.len()], rows: BTreeMap::new() };
         for &(value, gradient) in seeds {
             tape.arrived[value.0 as usize].push(gradient);
         }
@@ -57,7 +59,7 @@ impl Lowering<'_> {
         for index in (0..node_count).rev() {
             let node = NodeId(index as u32);
             let outputs = self.graph.node(node).outputs.clone();
-            let mut incoming = Vec::with_capacity(outputs.len());
+            let mut incoming: SmallVec<[Option<ValueId>; 4]> = SmallVec::new();
             let mut any = false;
             for output in outputs {
                 let arrived = std::mem::take(&mut tape.arrived[output.0 as usize]);
@@ -67,7 +69,7 @@ impl Lowering<'_> {
                 }
                 any = true;
                 self.graph.layer = self.graph.node(node).layer;
-                let total = self.sum_of(arrived);
+                let total = self.sum_of(&arrived);
                 if let Storage::Variable(variable) = self.graph.value(output).storage {
                     gradients.insert(variable, Gradient::Dense(total));
                 }
@@ -83,7 +85,7 @@ impl Lowering<'_> {
                 Some(&Gradient::Dense(dense)) => {
                     let shape = self.graph.variables[variable.0 as usize].shape.clone();
                     let summed = self.copy("UnsortedSegmentSum", &[values, indices], shape, 0);
-                    Gradient::Dense(self.sum_of(vec![dense, summed]))
+                    Gradient::Dense(self.sum_of(&[dense, summed]))
                 }
                 _ => Gradient::Rows { values, indices },
             };
@@ -101,7 +103,7 @@ impl Lowering<'_> {
     fn node_gradient(&mut self, id: NodeId, incoming: &[Option<ValueId>], tape: &mut Tape) {
         let node = self.graph.node(id);
         let (kernel, inputs, outputs) = (node.kernel, node.inputs.clone(), node.outputs.clone());
-        let wants: Vec<bool> = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
+        let wants: SmallVec<[bool; 16]> = inputs.iter().map(|&input| self.wants_gradient(input)).collect();
         if !wants.contains(&true) {
             return;
         }

@@ -179,7 +179,7 @@ fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
         .iter()
         .map(|&(_, gradient)| lowering.reduce("IsFiniteAll", gradient.dense, Shape::fixed(&[])))
         .collect();
-    let all = lowering.sum_of(flags);
+    let all = lowering.sum_of(&flags);
     for (_, gradient) in gradients.iter_mut() {
         gradient.dense = lowering.mul_ordered(gradient.dense, all);
     }
@@ -193,7 +193,7 @@ fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId
             lowering.reduce("Sum", squares, Shape::fixed(&[]))
         })
         .collect();
-    let norm = lowering.sum_of(norms);
+    let norm = lowering.sum_of(&norms);
     for (_, gradient) in gradients.iter_mut() {
         *gradient = Given { dense: lowering.mul_ordered(gradient.dense, norm), rows: None };
     }

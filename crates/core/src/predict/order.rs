@@ -1,0 +1,72 @@
+//! One order of a job's kernels, and what was found out about it.
+//!
+//! In: a trace. Out: its floor at any batch, and its placements in a pool without limit, each made once: the search asks for
+//! both again and again.
+
+use std::sync::Mutex;
+
+use super::floor::FloorLines;
+use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
+use crate::allocator::{Placement, place};
+use crate::step::Processor;
+use crate::trace::Trace;
+
+/// A trace in one of the orders that the executor may choose.
+#[derive(Debug)]
+pub struct Order {
+    /// What the allocator is asked for.
+    pub trace: Trace,
+    /// What no allocator can do without.
+    pub floor: FloorLines,
+    processor: Processor,
+    placed: Mutex<Vec<(u64, Placed)>>,
+}
+
+/// A trace in a pool without limit.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) placement: Placement,
+    /// A fixed pool of this size serves the same requests at the same places; 0 for a pool that grows.
+    pub(super) sufficient_bytes: u64,
+}
+
+impl Order {
+    pub(super) fn new(trace: Trace, processor: Processor) -> Order {
+        Order { floor: FloorLines::of(&trace), trace, processor, placed: Mutex::default() }
+    }
+
+    /// Places the trace in a pool without limit, unless that was done before.
+    pub(super) fn unlimited(&self, batch: u64) -> Placed {
+        if let Some(known) = self.known(batch) {
+            return known;
+        }
+        let (placement, pool) = self.place(batch, u64::MAX >> 8);
+        let sufficient_bytes = match self.processor {
+            Processor::Cpu { .. } => 0,
+            Processor::Gpu => pool.span_bytes() + MAX_INTERNAL_FRAGMENTATION_BYTES,
+        };
+        let placed = Placed { placement, sufficient_bytes };
+        self.placed.lock().expect("no thread panics while it holds this").push((batch, placed.clone()));
+        placed
+    }
+
+    /// Whether the trace gets through in a pool of this size.
+    pub(super) fn fits(&self, batch: u64, limit_bytes: u64) -> bool {
+        let sufficient = |placed: Placed| (1..=limit_bytes).contains(&placed.sufficient_bytes);
+        self.known(batch).is_some_and(sufficient) || self.place(batch, limit_bytes).0.failure.is_none()
+    }
+
+    fn known(&self, batch: u64) -> Option<Placed> {
+        let placed = self.placed.lock().expect("no thread panics while it holds this");
+        placed.iter().find(|(known, _)| *known == batch).map(|(_, placed)| placed.clone())
+    }
+
+    fn place(&self, batch: u64, limit_bytes: u64) -> (Placement, Bfc) {
+        let options = match self.processor {
+            Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),
+            Processor::Gpu => BfcOptions::tensorflow_gpu(limit_bytes, Growth::Fixed),
+        };
+        let mut pool = Bfc::new(options);
+        (place(&self.trace, batch, &mut pool), pool)
+    }
+}

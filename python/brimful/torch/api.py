@@ -1,0 +1,158 @@
+"""`brimful.plan` for PyTorch models.
+
+In: what the user says about the job. Out: a `Plan`. Two captures, of the batch asked for and of twice as much, give sizes as functions
+of the batch; everything after that is arithmetic in Rust.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from brimful import _native
+
+from . import capture, devices, inputs as given, optimizers, steps
+from .recorder import Strings
+from .result import Plan
+
+PRECISIONS = ("keep", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16", "float32")
+# What a compiled step needs differs from the eager one by what the compiler fuses, recomputes and pads.
+COMPILE_WIDEN = 0.25
+
+
+class PlanError(RuntimeError):
+    """The step could not be run at all on tensors without data."""
+
+
+def plan(
+    model: torch.nn.Module,
+    inputs: Any,
+    *,
+    loss: Callable | None = None,
+    optimizer: Any = "adamw",
+    precision: str = "keep",
+    batch: int | None = None,
+    device: str | None = None,
+    memory: str | int | None = None,
+    mode: str = "train",
+    accumulate: int = 1,
+    compile: bool = False,
+    step: Callable | None = None,
+    alloc_conf: str | None = None,
+) -> Plan:
+    """Predict the GPU memory of a training step, without a GPU.
+
+    model: any module, on any device, also on ``meta``; it is not touched.
+    inputs: an example batch (a tensor, a tuple or a dict of tensors) or its shapes. The first dimension is the batch. What the
+        model's forward does not take is left for the loss.
+    loss: a function of (outputs, inputs), or one of PyTorch's losses, which gets the outputs and the labels; by default the output's
+        own ``.loss``.
+    optimizer: an optimizer, its class, its name, or a function of the parameters.
+    precision: ``keep``, ``mixed_bfloat16``, ``mixed_float16`` (autocast, the latter with a GradScaler), or a dtype for all weights.
+    batch: the batch to plan for, if it is not the example's.
+    device: a name of ``brimful devices``; by default this machine's GPU, if it has one.
+    memory: what the allocator may use at most, such as ``"14GiB"``.
+    mode: ``train`` or ``inference``.
+    accumulate: micro-batches per step.
+    compile: the model is run through ``torch.compile``.
+    step: the user's own training step, a function of (model, optimizer, batch), instead of the usual one.
+    alloc_conf: settings as in ``PYTORCH_ALLOC_CONF``.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision is '{precision}': write one of {', '.join(PRECISIONS)}")
+    if mode not in ("train", "inference"):
+        raise ValueError(f"mode is '{mode}': write train or inference")
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
+    example = given.example(inputs, model)
+    recorded_size = given.batch_size(example)
+    asked = recorded_size if batch is None else int(batch)
+    if asked < 1:
+        raise ValueError(f"batch is {asked}: a batch needs at least one sample")
+    if not 1 <= accumulate <= asked:
+        raise ValueError(f"accumulate is {accumulate}: write a number from 1 to the batch, {asked}")
+    where, gpu, assumptions = devices.resolve(device)
+    stand_in = steps.StandInLoss()
+    training = mode == "train"
+    make, name = optimizers.maker(optimizer) if training else (None, "")
+    if step is None:
+        step = steps.training(loss, precision, accumulate, stand_in) if training else steps.inference(precision)
+    dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}.get(precision)
+    job = capture.Job(model, example, recorded_size, step, make, gpu, training, dtype)
+    recorded = _record(job, asked, accumulate)
+    if stand_in.used:
+        text = "No loss was given and the output has none: cross entropy on the labels, or else the mean of the output, stands for it."
+        assumptions.append({"code": "stand_in_loss", "text": text})
+    request = {
+        **where,
+        "batch": asked,
+        "mode": "training" if training else "inference",
+        "autograd": training,
+        "optimizer": name,
+        "precision": _shown(precision, model),
+        "model": type(model).__name__,
+        "modules": _modules(model),
+        "accumulate": accumulate,
+        "assumptions": assumptions,
+        "notes": _notes(recorded, compile),
+        "widen": COMPILE_WIDEN if compile else 0.0,
+    }
+    if memory is not None:
+        request["memory"] = memory
+    if alloc_conf is not None:
+        request["alloc_conf"] = alloc_conf
+    return Plan(recorded.native, request)
+
+
+class Recorded:
+    """Both recordings, as Rust has them."""
+
+    def __init__(self, first: capture.Recording, native: Any) -> None:
+        self.first = first
+        self.native = native
+
+
+def _record(job: capture.Job, asked: int, accumulate: int) -> Recorded:
+    strings, memory = Strings(), {}
+    first = capture.record(job, asked, strings, memory)
+    if first.stopped is not None and first.empty:
+        raise PlanError(
+            f"the step cannot be captured: {first.stopped}. Give the step with step=, or plan the part of the model that runs without data"
+        )
+    other = 2 * asked
+    second = capture.record(job, other, strings, memory) if first.stopped is None else None
+    rows = second.rows if second is not None and second.stopped is None else None
+    return Recorded(first, _native.Capture(strings.table, asked, first.rows, other, rows))
+
+
+def _shown(precision: str, model: torch.nn.Module) -> str:
+    if precision != "keep":
+        return precision
+    parameter = next(model.parameters(), None)
+    return "float32" if parameter is None else str(parameter.dtype).removeprefix("torch.")
+
+
+def _modules(model: torch.nn.Module) -> list[dict]:
+    return [
+        {"path": path, "class": type(module).__name__, "parameters": sum(p.numel() for p in module.parameters(recurse=False))}
+        for path, module in model.named_modules()
+    ]
+
+
+def _notes(recorded: Recorded, compiled: bool) -> list[dict]:
+    notes = []
+    first = recorded.first
+    if first.stopped is not None:
+        text = f"The capture stopped before the end of the step: {first.stopped}. What is shown is the part before it."
+        notes.append({"code": "partial_capture", "text": text})
+    if first.values_read:
+        lines = ", ".join(first.values_read[:3])
+        text = f"The code reads values of tensors, which have none here: each was taken as true or one ({lines})."
+        notes.append({"code": "value_read", "text": text})
+    if first.bounded:
+        lines = ", ".join(first.bounded[:3])
+        notes.append({"code": "selection_bounded", "text": f"A mask selects elements: all of them are counted ({lines})."})
+    if compiled:
+        text = "torch.compile fuses, recomputes and pads: the eager step is shown, with a range of a quarter."
+        notes.append({"code": "compiled", "text": text})
+    return notes

@@ -1,0 +1,186 @@
+"""Runs two training steps on tensors without data and records what a GPU's allocator would be asked for.
+
+In: a `Job`: model, batch, step, optimizer. Out: a `Capture`: rows for two batch sizes, so that every size is a function of the batch;
+and what could not be known. No real memory is used and the user's objects stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
+
+from . import autocast, kernels, redirect, replicas
+from .recorder import DEVICE, GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER, Places, Recorder, Strings
+from .scratch import Gpu
+
+STEPS = 2
+
+
+@dataclass
+class Job:
+    """What is to be run."""
+
+    model: torch.nn.Module
+    batch: Any
+    batch_size: int
+    step: Callable[[torch.nn.Module, Any, Any], Any]
+    make_optimizer: Callable[[torch.nn.Module, dict[int, Any]], Any] | None
+    gpu: Gpu
+    train: bool = True
+    dtype: torch.dtype | None = None  # of all floating-point weights and inputs, if it is not as they are
+
+
+@dataclass
+class Recording:
+    """What one batch size gave."""
+
+    rows: bytes
+    batch_size: int
+    stopped: str | None = None
+    values_read: list[str] = field(default_factory=list)
+    bounded: list[str] = field(default_factory=list)
+    empty: bool = False  # nothing but the set-up
+
+
+def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recording:
+    """Two steps with this batch size."""
+    stopped = None
+    with torch.random.fork_rng(devices=[]), _planned_device(), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
+        model, memo = replicas.of_model(job.model, job.dtype)
+        if model.training != job.train:
+            model.train(job.train)
+        names = {id(module): name for name, module in model.named_modules()}
+        places = Places(strings, names)
+        recorder = Recorder(fake_mode, strings, job.gpu, memory, places)
+        optimizer = job.make_optimizer(model, memo) if job.make_optimizer else None
+        batch = replicas.of_batch(job.batch, job.batch_size, batch_size, job.dtype)
+        _set_up(recorder, model, names, optimizer, batch)
+        del memo
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(kernels.installed(job.gpu))
+            stack.enter_context(autocast.installed())
+            stack.enter_context(_hooks(recorder, model, optimizer))
+            stack.enter_context(redirect.installed())
+            collecting = gc.isenabled()
+            gc.disable()
+            try:
+                with recorder:
+                    for number in range(STEPS):
+                        recorder.step(number)
+                        job.step(model, optimizer, batch)
+            except Exception as error:  # whatever the user's code does on tensors without data
+                stopped = _where(error)
+            finally:
+                if collecting:
+                    gc.enable()
+        recorder.close()
+    rows = recorder.rows.tobytes()
+    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded), recorder.call < 0)
+
+
+def _set_up(recorder: Recorder, model: torch.nn.Module, names: dict[int, str], optimizer: Any, batch: Any) -> None:
+    """What is on the device before the first step, in the order in which `model.to(device)` moves it."""
+    op = recorder.strings.number("parameter")
+
+    def move(module: torch.nn.Module) -> None:
+        for child in module.children():
+            move(child)
+        path = recorder.strings.number(names.get(id(module), ""))
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None and not recorder.known(tensor):
+                recorder.born(tensor, op, path, 0, PARAMETER)
+
+    move(model)
+    op = recorder.strings.number("optimizer")
+    for tensor in torch.utils._pytree.tree_leaves(list(optimizer.state.values()) if optimizer is not None else []):
+        if isinstance(tensor, torch.Tensor) and tensor.device == DEVICE and not recorder.known(tensor):
+            recorder.born(tensor, op, 0, 0, OPTIMIZER_STATE)
+    op = recorder.strings.number("input")
+    for tensor in torch.utils._pytree.tree_leaves(batch):
+        if isinstance(tensor, torch.Tensor) and not recorder.known(tensor):
+            recorder.born(tensor, op, 0, 0, INPUT)
+
+
+@contextlib.contextmanager
+def _hooks(recorder: Recorder, model: torch.nn.Module, optimizer: Any):
+    """Says where the step is, and gives gradients and optimizer state their roles."""
+    from torch.nn.modules import module as modules
+    from torch.optim import optimizer as optimizers
+
+    places = recorder.places
+
+    def label_gradients() -> None:
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                recorder.set_role(parameter.grad, GRADIENT)
+
+    def before(_optimizer, *_: Any) -> None:
+        label_gradients()
+        recorder.optimizing = True
+
+    def after(stepped, *_: Any) -> None:
+        recorder.optimizing = False
+        for state in stepped.state.values():
+            for tensor in torch.utils._pytree.tree_leaves(state):
+                if isinstance(tensor, torch.Tensor) and tensor.device == DEVICE:
+                    recorder.set_role(tensor, OPTIMIZER_STATE)
+
+    handles = [
+        modules.register_module_forward_pre_hook(places.enter),
+        modules.register_module_forward_hook(places.leave, always_call=True),
+        optimizers.register_optimizer_step_pre_hook(before),
+        optimizers.register_optimizer_step_post_hook(after),
+    ]
+    try:
+        yield
+        label_gradients()
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def _planned_device():
+    """Optimizers and libraries see the planned device as they would see a GPU."""
+    from torch.optim import optimizer as optimizers
+    from torch.utils import _foreach_utils as foreach
+
+    patches: list[tuple[Any, str, Any]] = [
+        (foreach, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
+        (optimizers, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
+        (foreach, "_foreach_supported_types", [torch.Tensor, torch.nn.Parameter, FakeTensor]),
+        (optimizers, "_foreach_supported_types", [torch.Tensor, torch.nn.Parameter, FakeTensor]),
+    ]
+    utilities = sys.modules.get("transformers.utils.import_utils")
+    if utilities is not None and hasattr(utilities, "is_fake_tensor"):
+        # Transformers skips its shortcuts for fake tensors; a GPU would take them.
+        patches.append((utilities, "is_fake_tensor", lambda tensor: False))
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in patches if hasattr(owner, name)]
+    try:
+        for owner, name, value in patches:
+            if hasattr(owner, name):
+                setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def _where(error: Exception) -> str:
+    """What stopped the capture, and the user's line."""
+    trace, line = error.__traceback__, ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if "/torch/" not in file or "/site-packages/" not in file:
+            line = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(error).__name__} at {line}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"

@@ -1,0 +1,55 @@
+"""From the device that is planned for to what the rules for kernels need to know about it.
+
+In: a name of the catalogue, or None for this machine's GPU. Out: what the request says about the device, and a `Gpu`. Without a GPU and
+without a name, kernels are taken to be those of the H200, on which they were measured.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+from brimful import _native
+
+from .scratch import Gpu
+
+# Multiprocessors, by name of the catalogue (NVIDIA's data sheets); others by the largest chip of their generation.
+_MULTIPROCESSORS = {
+    "t4": 40, "colab-t4": 40, "kaggle-t4-x2": 40, "p100": 56, "v100": 80, "a10": 72, "a10g": 80, "a100": 108, "a100-80gb": 108, "a40": 84,
+    "l4": 58, "l40": 142, "l40s": 142, "h100": 132, "h200": 132, "gh200": 132, "b200": 148, "rtx-2080-ti": 68, "rtx-3060": 28,
+    "rtx-3070": 46, "rtx-3080": 68, "rtx-3090": 82, "rtx-4060": 24, "rtx-4070": 46, "rtx-4080": 76, "rtx-4090": 128, "rtx-5090": 170,
+}  # fmt: skip
+_BY_GENERATION = {6: 56, 7: 80, 8: 108, 9: 132, 10: 148, 12: 170}
+_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536}
+MEASURED = Gpu((9, 0), 132)
+
+
+def resolve(name: str | None) -> tuple[dict, Gpu, list[dict]]:
+    """What the request says about the device, the GPU for the rules, and what was assumed."""
+    if name is not None:
+        found = json.loads(_native.device(name))
+        return {"device": found["id"]}, _gpu(found), []
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        free, total = torch.cuda.mem_get_info(0)
+        device: dict[str, Any] = {
+            "name": properties.name,
+            "capacity_bytes": total,
+            "compute_capability": f"{properties.major}.{properties.minor}",
+        }
+        gpu = Gpu((properties.major, properties.minor), properties.multi_processor_count, properties.max_threads_per_multi_processor)
+        held = max(0, total - free - torch.cuda.memory_reserved(0))
+        return {"device": device, "held_by_others_bytes": held}, gpu, []
+    text = "No device was given: kernels of an H200 are assumed, on which they were measured, and nothing but memory= limits the job."
+    return {}, MEASURED, [{"code": "no_device", "text": text}]
+
+
+def _gpu(found: dict) -> Gpu:
+    capability = found.get("compute_capability")
+    if capability is None:
+        raise ValueError(f"{found['name']} is not a CUDA device: PyTorch plans are for CUDA devices; `brimful devices` lists them")
+    major, minor = (int(part) for part in capability.split("."))
+    count = _MULTIPROCESSORS.get(found["id"], _BY_GENERATION.get(major, 132))
+    return Gpu((major, minor), count, _THREADS.get((major, minor), 2048))

@@ -1,0 +1,62 @@
+"""Sends what the user's code asks of a GPU to the planned device.
+
+In: calls of PyTorch functions on the way to the dispatcher. Out: the same calls with `cuda` devices replaced, and calls that need a
+driver left out. Code that was written for a GPU runs as it stands on a machine without one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .recorder import DEVICE
+
+# These make a tensor from Python data, on the host whatever index the device has.
+_FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor}
+_STAYS = {torch.Tensor.cuda, torch.Tensor.pin_memory}
+
+
+def _is_gpu(value: Any) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and value.startswith("cuda") and value[4:5] in ("", ":")
+
+
+class Redirect(TorchFunctionMode):
+    """Active while a step is captured."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in _STAYS:
+            return args[0] if args[0].device == DEVICE else args[0].to(DEVICE)
+        if any(isinstance(value, (str, torch.device)) and _is_gpu(value) for value in args):
+            args = tuple(DEVICE if _is_gpu(value) else value for value in args)
+        device = kwargs.get("device")
+        if device is not None and _is_gpu(device):
+            device = DEVICE
+            kwargs = {**kwargs, "device": DEVICE}
+        if device == DEVICE and func in _FROM_DATA:
+            made = func(*args, **{**kwargs, "device": torch.device("cpu")})
+            return torch.empty_strided(made.shape, made.stride(), dtype=made.dtype, device=DEVICE)
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Redirects functions, and makes the driver's calls do nothing."""
+    silent = ("synchronize", "empty_cache", "reset_peak_memory_stats", "ipc_collect")
+    before = {name: getattr(torch.cuda, name) for name in silent}
+    move = torch.nn.Module.cuda
+    try:
+        for name in silent:
+            setattr(torch.cuda, name, lambda *args, **kwargs: None)
+        torch.nn.Module.cuda = lambda module, device=None: module  # type: ignore[method-assign]
+        with Redirect():
+            yield
+    finally:
+        torch.nn.Module.cuda = move  # type: ignore[method-assign]
+        for name, function in before.items():
+            setattr(torch.cuda, name, function)

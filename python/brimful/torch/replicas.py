@@ -1,0 +1,75 @@
+"""Copies of the user's objects that hold no data.
+
+In: a model, an optimizer, a batch, on any device, also on none. Out: the same with fake tensors on the planned device. The originals
+are not touched and no weight is copied. Not copied: what the objects reach through closures, whose real tensors PyTorch wraps when they
+meet a fake one.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from .recorder import DEVICE
+
+
+def empty_like(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A fake of a tensor, on the planned device; floating-point ones of another dtype, if one is given."""
+    dtype = dtype if dtype is not None and tensor.dtype.is_floating_point else tensor.dtype
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        return torch.empty(tensor.shape, dtype=dtype, device=DEVICE)
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=dtype, device=DEVICE)
+
+
+def _fake(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+    fake = empty_like(tensor, dtype)
+    if isinstance(tensor, torch.nn.Parameter):
+        fake = torch.nn.Parameter(fake, requires_grad=tensor.requires_grad)
+    else:
+        fake.requires_grad_(tensor.requires_grad)
+    return fake
+
+
+def of_model(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tuple[torch.nn.Module, dict[int, Any]]:
+    """A copy of the model without data, and what stands for each of its tensors, by id."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        for value in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
+            if isinstance(value, torch.Tensor) and id(value) not in memo:
+                memo[id(value)] = _fake(value, dtype)
+    replica = copy.deepcopy(model, memo)
+    return replica, memo
+
+
+def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torch.optim.Optimizer:
+    """The user's optimizer over the copies of its parameters, as it is before its first step."""
+    twin = object.__new__(type(optimizer))
+    # A scheduler wraps `step` on the object itself: that one would step the user's optimizer.
+    twin.__dict__.update({name: value for name, value in vars(optimizer).items() if name not in ("step", "zero_grad")})
+    twin.state = type(optimizer.state)(dict)
+    twin.param_groups = []
+    for group in optimizer.param_groups:
+        new = {key: value for key, value in group.items() if key != "params"}
+        new["params"] = [memo[id(parameter)] if id(parameter) in memo else _fake(parameter) for parameter in group["params"]]
+        twin.param_groups.append(new)
+    return twin
+
+
+def of_batch(batch: Any, size: int, to_size: int, dtype: torch.dtype | None = None) -> Any:
+    """A batch without data; tensors whose first dimension is `size` get `to_size` there."""
+
+    def one(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.dim() == 0 or value.shape[0] != size or size == to_size:
+            fake = empty_like(value, dtype)
+        else:
+            shape = (to_size, *value.shape[1:])
+            order = sorted(range(value.dim()), key=lambda dim: (-value.stride(dim), dim))
+            made = torch.empty_permuted(shape, order, dtype=value.dtype, device="meta")
+            fake = empty_like(made, dtype)
+        return fake.requires_grad_(value.requires_grad)
+
+    return torch.utils._pytree.tree_map(one, batch)

@@ -1,0 +1,183 @@
+"""Ops whose results the meta kernels get wrong or cannot know.
+
+In: a call on fake tensors. Out: its result, or NotImplemented where PyTorch's own fake kernel will do. A value that is read from a
+tensor without data is taken as one; how many elements a mask selects is taken as all of them. Both are remembered for the notes.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable
+
+import torch
+
+RESULTS: dict[str, Callable] = {}
+
+
+def result(*names: str) -> Callable:
+    def register(function: Callable) -> Callable:
+        for name in names:
+            RESULTS[name] = function
+        return function
+
+    return register
+
+
+@result("aten._local_scalar_dense")
+def read_value(recorder, func, args, kwargs) -> Any:
+    tensor = args[0]
+    if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
+        return NotImplemented
+    if recorder.optimizing:
+        return 1.0  # the step's number: not zero, which it is divided by
+    constant = getattr(tensor, "constant", None)
+    if constant is not None:
+        return constant.item()
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("grad_scaler.py"):
+            return 0.0  # no gradient was infinite: the step is taken
+        frame = frame.f_back
+    recorder.value_read()
+    if tensor.dtype == torch.bool:
+        return True
+    return 1.0 if tensor.dtype.is_floating_point else 1
+
+
+@result("aten.lift_fresh")
+def from_data(recorder, func, args, kwargs) -> Any:
+    """Numbers that the code writes down stay as they are: host tensors with their values."""
+    return args[0] if type(args[0]) is torch.Tensor and args[0].device.type == "cpu" else NotImplemented
+
+
+@result("prim.device")
+def device(recorder, func, args, kwargs) -> Any:
+    return getattr(args[0], "fake_device", NotImplemented)
+
+
+# --- kernels of cuDNN: simple shapes, for which PyTorch's fake kernels take a millisecond each ---
+
+
+def _output_shape(tensor, weight, stride, padding, dilation, transposed, output_padding, groups) -> list[int]:
+    dims = tensor.dim() - 2
+    inner = weight.shape[0] if transposed else weight.shape[1] * groups
+    if tensor.shape[1] != inner:
+        raise RuntimeError(f"a convolution with weight {list(weight.shape)} got an input with {tensor.shape[1]} channels")
+    shape = [tensor.shape[0], weight.shape[1] * groups if transposed else weight.shape[0]]
+    for dim in range(dims):
+        size, kernel = tensor.shape[2 + dim], (weight.shape[2 + dim] - 1) * _at(dilation, dim)
+        if transposed:
+            size = (size - 1) * _at(stride, dim) - 2 * _at(padding, dim) + kernel + _at(output_padding, dim) + 1
+        else:
+            size = (size + 2 * _at(padding, dim) - kernel - 1) // _at(stride, dim) + 1
+        if size < 0:
+            raise RuntimeError(f"a convolution with weight {list(weight.shape)} has no output for {list(tensor.shape)}")
+        shape.append(size)
+    return shape
+
+
+def _at(values, dim: int) -> int:
+    return values[dim] if len(values) > 1 else values[0]
+
+
+def _format(*tensors) -> torch.memory_format:
+    """cuDNN works in the format of either of them, if it is one with the channels last."""
+    for tensor in tensors:
+        for like, dims in ((torch.channels_last, 4), (torch.channels_last_3d, 5)):
+            if tensor.dim() == dims and tensor.is_contiguous(memory_format=like) and not tensor.is_contiguous():
+                return like
+    return torch.contiguous_format
+
+
+@result("aten.convolution")
+def convolution(recorder, func, args, kwargs) -> Any:
+    tensor, weight = args[0], args[1]
+    if kwargs or len(args) != 9 or tensor.dim() != weight.dim():
+        return NotImplemented
+    return recorder.empty(_output_shape(tensor, weight, *args[3:9]), tensor.dtype, _format(tensor, weight))
+
+
+@result("aten.convolution_backward")
+def convolution_backward(recorder, func, args, kwargs) -> Any:
+    _, tensor, weight, bias = args[:4]
+    if kwargs or len(args) != 11:
+        return NotImplemented
+    like, mask = _format(tensor, weight), args[10]
+    return (
+        recorder.empty(tensor.shape, tensor.dtype, like) if mask[0] else None,
+        recorder.empty(weight.shape, weight.dtype, like) if mask[1] else None,
+        recorder.empty(bias if bias else [weight.shape[0]], weight.dtype) if mask[2] else None,
+    )
+
+
+@result("aten.cudnn_batch_norm")
+def cudnn_batch_norm(recorder, func, args, kwargs) -> Any:
+    tensor, weight = args[0], args[1]
+    return (
+        recorder.empty(tensor.shape, tensor.dtype, _format(tensor)),
+        recorder.empty(weight.shape, weight.dtype),
+        recorder.empty(weight.shape, weight.dtype),
+        recorder.empty([0], torch.uint8),
+    )
+
+
+@result("aten.cudnn_batch_norm_backward")
+def cudnn_batch_norm_backward(recorder, func, args, kwargs) -> Any:
+    tensor, weight = args[0], args[2]
+    return (
+        recorder.empty(tensor.shape, tensor.dtype, _format(tensor)),
+        recorder.empty(weight.shape, weight.dtype),
+        recorder.empty(weight.shape, weight.dtype),
+    )
+
+
+@result("aten.nonzero")
+def nonzero(recorder, func, args, kwargs) -> Any:
+    recorder.bounded[recorder.places.source()] = None
+    return torch.empty(args[0].numel(), args[0].dim(), dtype=torch.int64, device=args[0].device)
+
+
+@result("aten.masked_select")
+def masked_select(recorder, func, args, kwargs) -> Any:
+    recorder.bounded[recorder.places.source()] = None
+    size = torch.broadcast_shapes(args[0].shape, args[1].shape).numel()
+    return torch.empty(size, dtype=args[0].dtype, device=args[0].device)
+
+
+@result("aten.equal", "aten.is_nonzero", "aten.allclose")
+def compared(recorder, func, args, kwargs) -> Any:
+    recorder.value_read()
+    return True
+
+
+@result("aten._native_multi_head_attention")
+def native_attention(recorder, func, args, kwargs) -> Any:
+    query = args[0]
+    return torch.empty(query.shape, dtype=query.dtype, device=query.device), None
+
+
+@result("aten._transformer_encoder_layer_fwd")
+def encoder_layer(recorder, func, args, kwargs) -> Any:
+    return torch.empty(args[0].shape, dtype=args[0].dtype, device=args[0].device)
+
+
+@result("aten._cudnn_rnn")
+def cudnn_rnn(recorder, func, args, kwargs) -> Any:
+    from .scratch import rnn
+
+    results = list(func(*args, **kwargs))
+    size_bytes = rnn.reserve_bytes(*args, **kwargs)
+    results[3] = torch.empty(size_bytes, dtype=torch.uint8, device=args[0].device)
+    return tuple(results)
+
+
+@result("aten._cudnn_rnn_backward")
+def cudnn_rnn_backward(recorder, func, args, kwargs) -> Any:
+    """PyTorch has no fake kernel for it. The gradients of the weights are pieces of one buffer, as the weights are."""
+    tensor, weights, _, _, hx, cx = args[:6]
+    flat = torch.empty(sum(weight.numel() for weight in weights), dtype=weights[0].dtype, device=tensor.device)
+    gradients, at = [], 0
+    for weight in weights:
+        gradients.append(flat[at : at + weight.numel()].view(weight.shape))
+        at += weight.numel()
+    return torch.empty_like(tensor), torch.empty_like(hx), None if cx is None else torch.empty_like(cx), gradients
