@@ -59,7 +59,12 @@ fn main() {
     let bytes_b = rows_of(&network, 32).1;
     let read = || Capture::new(strings.clone(), 16, &bytes_a, 32, Some(&bytes_b)).expect("a good recording");
     println!("read and pair          {:>7.1} ms", median_ms(|| drop(read())));
-    println!("one replay             {:>7.1} ms", median_ms(|| drop(replayed(&capture))));
+    println!(
+        "one replay             {:>7.1} ms",
+        median_ms(|| {
+            replayed(&capture);
+        })
+    );
     for (device, batch) in [("h200", 16), ("t4", 16), ("t4", 64), ("rtx-3090", 48)] {
         let text = format!(
             r#"{{"batch": {batch}, "device": "{device}", "optimizer": "adamw", "modules": {}}}"#,
