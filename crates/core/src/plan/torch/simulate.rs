@@ -50,10 +50,13 @@ impl Outcome {
             let reachable = outcome.placement.floor_peak_bytes <= limit;
             reachable.then(|| replay(&outcome.setup, at_once, Some(limit))).filter(|replay| replay.failure.is_none())
         };
-        let surely = within(sure_limit);
-        let fits = surely.is_some();
         let as_it_is = outcome.high_bytes() <= limit;
-        let likely = if as_it_is { Some(outcome.placement.clone()) } else { surely.or_else(|| within(limit)) };
+        let likely = if as_it_is { Some(outcome.placement.clone()) } else { within(limit) };
+        // More room is not always better: cached memory is given back later, and the gaps lie elsewhere. Both must do.
+        let surely = if likely.is_some() && sure_limit < limit { within(sure_limit) } else { likely.clone() };
+        let fits = surely.is_some();
+        // What is shown within a limit that is kept must not seem to need more.
+        let likely = if as_it_is { likely } else { surely.or(likely) };
         outcome.fits = fits;
         outcome.without_retries = as_it_is;
         outcome.prediction_fits = likely.is_some();
@@ -69,10 +72,12 @@ impl Outcome {
     /// Whether the same steps surely get through with another number of samples at once. Always without a limit.
     pub fn fits_at(&self, at_once: u64) -> bool {
         let Some(limit) = self.setup.limit_bytes else { return true };
-        let limit = self.sure_limit(limit, at_once);
-        // The sum of the requests is cheaper than a replay that fails.
-        floor_line(self.setup.steps.trace(at_once), at_once).bytes <= limit
-            && replay(&self.setup, at_once, Some(limit)).failure.is_none()
+        let sure_limit = self.sure_limit(limit, at_once);
+        let gets_through = |limit: u64| replay(&self.setup, at_once, Some(limit)).failure.is_none();
+        // The sum of the requests is cheaper than a replay that fails. More room is not always better: both limits must do.
+        floor_line(self.setup.steps.trace(at_once), at_once).bytes <= sure_limit
+            && gets_through(sure_limit)
+            && (sure_limit == limit || gets_through(limit))
     }
 
     /// What is left of a limit for what was recorded: it may turn out larger by the widening and, with a batch that was not
