@@ -201,6 +201,36 @@ fn micro_batches_keep_the_gradients_of_the_first_part() {
 }
 
 #[test]
+fn a_job_that_accumulates_already_does_so_in_more_parts() {
+    let (capture, request) = job(64, r#", "accumulate": 4"#);
+    let context = Context::new(&capture, &request, Outcome::new(Setup::of(&capture, &request), 0.0));
+    let changes = all_changes(&context);
+    let more = &changes.iter().find(|(id, _)| *id == "micro_batches").unwrap().1;
+    assert!(more.title.starts_with("Take each batch as 8 micro-batches of 8"), "{}", more.title);
+    assert!(more.code.contains("chunk(8)"));
+    // The recording shows what a second pass finds as it is.
+    assert_eq!((more.setup.repeats, more.setup.at_once()), (1, 32));
+}
+
+#[test]
+fn time_follows_the_work() {
+    let (capture, request) = job(64, "");
+    let context = Context::new(&capture, &request, Outcome::new(Setup::of(&capture, &request), 0.0));
+    for (id, change) in all_changes(&context) {
+        let parts = 64.0 / change.setup.at_once() as f64;
+        let cost = context.time_cost(&context.run(change.setup));
+        let expected = match id {
+            "activation_checkpointing" => 1.05..1.6,
+            "micro_batches" | "smaller_batch" => 1.0..parts,
+            "mixed_precision" | "freeze_layers" => 0.3..1.0,
+            "data_parallel" | "cpu_offload" => 0.5..3.0,
+            _ => 0.8..1.01,
+        };
+        assert!(expected.contains(&cost), "{id}: {cost}");
+    }
+}
+
+#[test]
 fn remedies_of_the_optimizer_touch_nothing_else() {
     let (capture, request) = job(16, "");
     let context = Context::new(&capture, &request, Outcome::new(Setup::of(&capture, &request), 0.0));
