@@ -53,14 +53,15 @@ accuracy-doc: build ## Write that comparison into docs/accuracy.md and its summa
 	sed -i '/<!-- accuracy:begin/r target/summary.md' README.md
 
 fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
-	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive
+	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/torch_snapshot
 	cp fixtures/models/keras_extra/*.json fuzz/corpus/keras_json
 	cp fixtures/models/keras_extra/*.keras fuzz/corpus/keras_archive
+	cp fixtures/snapshots/*.pickle fuzz/corpus/torch_snapshot
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 	cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-readme: ## Write the output of the command into the README again
-	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme
+readme: ## Write the output of the command into the README and docs/snapshot.md again
+	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

@@ -21,9 +21,11 @@ Examples:
   brimful plan model.keras --precision mixed_float16 --optimizer sgd
   brimful plan model.keras --set input.shape=256,256,3 --set dense.units=128
   brimful plan model.keras --format json | jq .peak
+  brimful plan snapshot.pickle
 
 MODEL is a .keras file, written by model.save('model.keras'), or the text of
-model.to_json(). Only its layers are read, not its weights.
+model.to_json(). Only its layers are read, not its weights. It can also be a
+PyTorch memory snapshot, from torch.cuda.memory._dump_snapshot('snapshot.pickle').
 
 Exit codes:
   0  it fits (a tight fit included)
@@ -72,7 +74,7 @@ pub struct AccuracyArgs {
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub struct PlanArgs {
-    /// The model: a .keras file, or the text of model.to_json()
+    /// The model: a .keras file, or the text of model.to_json(); or a memory snapshot of PyTorch
     pub model: PathBuf,
 
     /// Samples per step [default: 32, as in Keras]

@@ -15,3 +15,4 @@ pub mod device;
 pub mod predict;
 pub mod report;
 pub mod plan;
+pub mod snapshot;

@@ -146,6 +146,45 @@ pub enum ImportError {
         /// Where the count ran over.
         layer: String,
     },
+    /// A file that was given as a memory snapshot and is none.
+    #[error(
+        "this is not a PyTorch memory snapshot: expected the pickle that torch.cuda.memory._dump_snapshot('snapshot.pickle') \
+         writes, found {found}"
+    )]
+    NotASnapshot {
+        /// What was found.
+        found: String,
+    },
+    /// A pickle that imports, calls or builds something.
+    #[error(
+        "the pickle asks Python to run code ({opcode} at byte {offset}), which no memory snapshot does: nothing was run, and \
+         the file was not read; do not load it in Python either unless you trust its origin"
+    )]
+    PickleRunsCode {
+        /// The instruction, as `pickletools` names it.
+        opcode: &'static str,
+        /// Where it stands.
+        offset: usize,
+    },
+    /// A pickle that is broken.
+    #[error(
+        "the pickle cannot be read at byte {offset}: {reason}; the file is damaged or was cut short, write it again with \
+         torch.cuda.memory._dump_snapshot('snapshot.pickle')"
+    )]
+    Pickle {
+        /// Where reading stopped.
+        offset: usize,
+        /// Why.
+        reason: String,
+    },
+    /// A pickle that is not laid out as PyTorch lays out a snapshot.
+    #[error("{place} is not what PyTorch writes into a memory snapshot: {reason}; write the snapshot again")]
+    SnapshotLayout {
+        /// The part of the snapshot, such as `segments[3]`.
+        place: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// What every part of the importer returns.

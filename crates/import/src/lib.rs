@@ -5,6 +5,8 @@
 
 mod error;
 pub mod keras;
+pub mod torch_snapshot;
 
 pub use error::ImportError;
 pub use keras::{Document, Options, Override, read};
+pub use torch_snapshot::{is_pickle, read_snapshot};

@@ -4,6 +4,7 @@
 //! stub `python/brimful/_native.pyi` says what is here; a test compares the two.
 
 mod capture;
+mod device;
 
 use std::ffi::OsString;
 
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::capture::Capture;
+    #[pymodule_export]
+    use super::device::device;
     #[pymodule_export]
     use super::main;
     #[pymodule_export]

@@ -47,9 +47,10 @@ class Recording:
     values_read: list[str] = field(default_factory=list)
     bounded: list[str] = field(default_factory=list)
     empty: bool = False  # nothing but the set-up
+    weights_bytes: int = 0  # weights, their gradients and the optimizer's state: what does not depend on the batch
 
 
-def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recording:
+def record(job: Job, batch_size: int, strings: Strings) -> Recording:
     """Two steps with this batch size."""
     stopped = None
     with torch.random.fork_rng(devices=[]), _planned_device(), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
@@ -58,7 +59,7 @@ def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recordi
             model.train(job.train)
         names = {id(module): name for name, module in model.named_modules()}
         places = Places(strings, names)
-        recorder = Recorder(fake_mode, strings, job.gpu, memory, places)
+        recorder = Recorder(fake_mode, strings, job.gpu, places)
         optimizer = job.make_optimizer(model, memo) if job.make_optimizer else None
         batch = replicas.of_batch(job.batch, job.batch_size, batch_size, job.dtype)
         _set_up(recorder, model, names, optimizer, batch)
@@ -84,7 +85,7 @@ def record(job: Job, batch_size: int, strings: Strings, memory: dict) -> Recordi
                     gc.enable()
         recorder.close()
     rows = recorder.rows.tobytes()
-    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded), recorder.call < 0)
+    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded), recorder.call < 0, recorder.weights_bytes())
 
 
 def _set_up(recorder: Recorder, model: torch.nn.Module, names: dict[int, str], optimizer: Any, batch: Any) -> None:

@@ -14,6 +14,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode, fake_impls
 from torch._subclasses.fake_tensor import in_kernel_invocation_manager
 
 SLOW, FAST, IN_PLACE, CONSTRUCTOR = range(4)
+COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.clone.default}
 
 
 class FastPath:
@@ -34,6 +35,10 @@ class FastPath:
             return NotImplemented
         if way == SLOW or not self._plain(args) or (kwargs and not self._plain(tuple(kwargs.values()))):
             return NotImplemented
+        if func in COPIES:
+            # A copy of nothing is an empty tensor, and cannot be tempted to read a value.
+            kwargs = {name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")}
+            func = torch.ops.aten.empty_like.default
         if "device" in kwargs:
             kwargs = {**kwargs, "device": torch.device("meta")}
         try:

@@ -56,13 +56,13 @@ class Strings:
 class Recorder(TorchDispatchMode):
     """Writes rows while it is active. Enter it inside a FakeTensorMode."""
 
-    def __init__(self, mode: FakeTensorMode, strings: Strings, gpu: scratch.Gpu, memory: dict, places: "Places") -> None:
+    def __init__(self, mode: FakeTensorMode, strings: Strings, gpu: scratch.Gpu, places: "Places") -> None:
         super().__init__()
         self._fast = FastPath(mode, DEVICE)
         self.rows = array("q")
         self.strings = strings
         self.gpu = gpu
-        self.memory = memory
+        self.memory: dict = {}
         self.places = places
         self.phase = SETUP
         self.optimizing = False
@@ -126,6 +126,19 @@ class Recorder(TorchDispatchMode):
         entry = self._live.get(tensor.untyped_storage()._cdata)
         if entry is not None:
             self.rows[entry[1] + 6] = role
+
+    def weights_bytes(self) -> int:
+        """Weights, gradients and optimizer state, as they are after the first step."""
+        rows = self.rows
+        kept = (PARAMETER, GRADIENT, OPTIMIZER_STATE)
+        total, steps = 0, 0
+        for at in range(0, len(rows), COLUMNS):
+            steps += rows[at] == STEP
+            if steps > 1:
+                break
+            if rows[at] == ALLOC and rows[at + 6] in kept:
+                total += rows[at + 2]
+        return total
 
     def close(self) -> None:
         """Nothing is recorded any more."""

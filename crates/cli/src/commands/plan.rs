@@ -4,6 +4,7 @@
 //! options leave open comes from the file, then from Keras's defaults; a note says which.
 
 mod place;
+mod snapshot;
 
 use anyhow::{anyhow, bail};
 use brimful_core::framework::Framework;
@@ -28,6 +29,9 @@ const DEFAULT_BATCH: u64 = 32;
 
 /// Plans and writes the report.
 pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
+    if snapshot::is_snapshot(&args.model) {
+        return snapshot::run(args, output);
+    }
     refuse_what_is_not_there(args)?;
     let overrides = args.set.iter().map(|text| change(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let place = Place::choose(args.device.as_deref(), args.memory.as_deref(), FRAMEWORK, Machine::read)?;

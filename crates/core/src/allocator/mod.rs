@@ -38,4 +38,4 @@ pub trait Allocator {
 }
 
 mod placement;
-pub use placement::{Failure, Holder, Placement, holders, place};
+pub use placement::{CUDNN_WORKSPACE, Failure, Holder, Placement, holders, place};

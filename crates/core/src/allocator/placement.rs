@@ -7,6 +7,9 @@
 use super::{Allocator, Handle};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 
+/// The op of a request that is done without where it cannot be served: PyTorch then tries cuDNN's next algorithm, which needs less.
+pub const CUDNN_WORKSPACE: &str = "cudnn_workspace";
+
 /// Who holds memory at the peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
@@ -55,10 +58,11 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
     let mut requested = 0u64;
     for (index, event) in trace.events.iter().enumerate() {
         match *event {
-            Event::Alloc { buffer, size, cause, .. } => {
+            Event::Alloc { buffer, size, cause, role } => {
                 let bytes = size.at(batch);
                 match allocator.alloc(bytes) {
                     Ok(handle) => handles[buffer.0 as usize] = Some(handle),
+                    Err(_) if role == Role::Workspace && trace.causes.get(cause).op == CUDNN_WORKSPACE => continue,
                     Err(_) => {
                         // What would have been needed: the peak is at least this request on top of what is held.
                         let needed = allocator.usage().allocated_bytes.saturating_add(bytes);

@@ -15,6 +15,7 @@ mod expandable;
 mod free_set;
 mod options;
 mod reclaim;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub use options::{
     DIVISION_INTERVALS, LARGE_SEGMENT_BYTES, MAX_REQUEST_BYTES, MIN_BLOCK_BYTES, MIN_LARGE_BYTES, Options,
     ROUND_LARGE_BYTES, SMALL_MAX_BYTES, SMALL_SEGMENT_BYTES,
 };
+pub use restore::SeenSegment;
 
 use super::{Allocator, Handle, OutOfMemory, Usage};
 use free_set::{FreeSet, Key};

@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod samples;
+pub mod snapshot;
 mod text;
 
 use serde::Serialize;

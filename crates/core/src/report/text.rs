@@ -6,6 +6,7 @@
 
 mod bar;
 mod layout;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 

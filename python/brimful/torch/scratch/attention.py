@@ -78,8 +78,12 @@ def efficient_backward(call: Call) -> Program:
         sums = program.take(rows_bytes, "delta")
         shape = (batch, queries, heads, value.shape[3])
         reduce(program, shape, contiguous_stride(shape), frozenset((3,)), 4, call.gpu)
-        delta = program.take(rows_bytes, "delta")
-        release(program, sums, products, *reversed(casts))
+        if heads == 1 or queries == 1:  # the sums lie with the heads first already
+            delta = sums
+            release(program, products, *reversed(casts))
+        else:
+            delta = program.take(rows_bytes, "delta")
+            release(program, sums, products, *reversed(casts))
     in_registers = half and widest <= block_queries
     accumulates = half and not in_registers
     splits = -(-keys // block_keys)
@@ -93,7 +97,7 @@ def efficient_backward(call: Call) -> Program:
     if accumulates:
         elements += splits * block_keys * (_ceil_to(width, block_queries) + _ceil_to(value.shape[3], block_queries))
     workspace = program.take(batch * heads * _ceil_to(elements, 4) * 4, "attention workspace")
-    release(program, workspace, delta, grad_copy)
+    release(program, delta, workspace, grad_copy)
     return program
 
 
@@ -152,31 +156,34 @@ def _flash_splits(batch_heads_blocks: int, multiprocessors: int, key_blocks: int
 
 @rule("aten._scaled_dot_product_flash_attention")
 def flash(call: Call) -> Program:
-    """From the source, not measured: results, the state of dropout, and accumulators where keys are split over blocks."""
+    """Results, accumulators where keys are split over blocks (from the source, not measured), and the state of dropout, which is
+    made anew where there is dropout."""
     program = Program()
     for index in range(min(2, len(call.outputs))):
         program.out(index)
     query, key = argument(call, 0, "query"), argument(call, 1, "key")
+    dropout = argument(call, 3, "dropout_p", 0.0)
+    accumulators = []
+    if _four(query) and _four(key) and query.numel() > 0 and not dropout:
+        batch, heads, queries, width = query.shape
+        block_keys = 256 if width <= 64 else 128 if width <= 128 else 64
+        tiles = batch * heads * -(-queries // 64)
+        splits = _flash_splits(tiles, 2 * call.gpu.multiprocessors, -(-key.shape[2] // block_keys))
+        if splits > 1:
+            rows_bytes = splits * batch * heads * queries * 4
+            accumulators = [program.take(rows_bytes * size, "attention accumulator") for size in (1, _ceil_to(width, 32))]
     state = [index for index, output in enumerate(call.outputs) if index >= 2 and dtype_name(output.dtype) == "uint64"]
-    for index in state:
+    first = program.take(size_bytes(call.outputs[state[0]]), "dropout state") if dropout and state else None
+    for index in reversed(state) if dropout else state:
         program.out(index)
-    if not (_four(query) and _four(key)) or query.numel() == 0 or argument(call, 3, "dropout_p", 0.0):
-        return program
-    batch, heads, queries, width = query.shape
-    rounded = _ceil_to(width, 32)
-    block_keys = 256 if width <= 64 else 128 if width <= 128 else 64
-    tiles = batch * heads * -(-queries // 64)
-    splits = _flash_splits(tiles, 2 * call.gpu.multiprocessors, -(-key.shape[2] // block_keys))
-    if splits > 1:
-        sums = program.take(splits * batch * heads * queries * 4, "attention accumulator")
-        parts = program.take(splits * batch * heads * queries * rounded * 4, "attention accumulator")
-        release(program, parts, sums)
+    release(program, first, *reversed(accumulators))
     return program
 
 
 @rule("aten._scaled_dot_product_flash_attention_backward")
 def flash_backward(call: Call) -> Program:
-    """From the source, not measured: copies of gradient and output, results, sums, and a float32 gradient of the queries."""
+    """Copies of gradient and output (from the source, not measured), results, sums, a float32 gradient of the queries, and with
+    fewer heads of keys than of queries the gradients of keys and values for every head of queries."""
     program = Program()
     grad, query, key, value, out = (argument(call, i, n) for i, n in enumerate(("grad_out", "query", "key", "value", "out")))
     if not (_four(grad) and _four(query) and _four(key) and _four(value) and _four(out)) or query.numel() == 0:

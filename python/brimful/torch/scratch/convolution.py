@@ -16,6 +16,8 @@ from pathlib import Path
 
 from . import Call, Program, reduction, rule
 
+# The allocator's simulation knows it: where it cannot be had, cuDNN's next algorithm is tried.
+WORKSPACE = "cudnn_workspace"
 FORWARD, GRAD_INPUT, GRAD_WEIGHT = "forward", "grad_input", "grad_weight"
 WINOGRAD_POINT_BYTES = 4 * 36  # a tile of 4x4 results of a 3x3 kernel is 6x6 float32
 FFT_TILE_BYTES = 8 * 32 * 17  # a tile of 32x32 real numbers is 32x17 complex ones
@@ -253,7 +255,7 @@ def convolution(call: Call) -> Program:
     if not _is_depthwise_kernel(x, w, stride, dilation, transposed, groups, channels_last):
         w_copy = _copy(program, w_layout, channels_last)
         p = _problem(x, call.outputs[0], w, stride, transposed, groups)
-        program.scratch(workspace_bytes(call.memory, GRAD_INPUT if transposed else FORWARD, p, channels_last))
+        program.scratch(workspace_bytes(call.memory, GRAD_INPUT if transposed else FORWARD, p, channels_last), WORKSPACE)
         _release(program, w_copy)
     _release(program, x_copy)
     return program
@@ -293,12 +295,12 @@ def convolution_backward(call: Call) -> Program:
             w_copy = _copy(program, w_layout, channels_last)
             again = None if once else _copy(program, grad_layout, channels_last)
             direction = FORWARD if transposed else GRAD_INPUT
-            program.scratch(workspace_bytes(call.memory, direction, p, channels_last))
+            program.scratch(workspace_bytes(call.memory, direction, p, channels_last), WORKSPACE)
             _release(program, again, w_copy)
         if for_weight is not None:
             again = None if once else _copy(program, grad_layout, channels_last)
             program.out(for_weight)
-            program.scratch(workspace_bytes(call.memory, GRAD_WEIGHT, p, channels_last))
+            program.scratch(workspace_bytes(call.memory, GRAD_WEIGHT, p, channels_last), WORKSPACE)
             _release(program, again)
         _release(program, grad_copy)
     _release(program, x_copy)

@@ -74,7 +74,7 @@ impl<D: Driver> TorchCaching<D> {
     }
 
     /// Gives a free segment back to the driver.
-    fn release(&mut self, id: u32) {
+    pub(super) fn release(&mut self, id: u32) {
         let Block { address, size_bytes: bytes, .. } = self.blocks[id as usize];
         debug_assert!(!self.blocks[id as usize].is_split());
         self.remove_free(id);
