@@ -18,7 +18,8 @@ def test_importing_it_imports_no_framework():
 
 
 def test_its_command_is_the_binary_s(brimful_command, brimful):
-    for arguments in (["--version"], ["plan", "--help"], ["plan", "nothing.keras"], ["devices", "--format", "json"], []):
+    answered = ["plan", "examples/vision_cnn.json", "--device", "t4", "--format", "json"]
+    for arguments in (["--version"], ["plan", "--help"], ["plan", "nothing.keras"], answered, []):
         ours, binary = brimful_command(*arguments), brimful(*arguments)
         assert (ours.returncode, ours.stdout, ours.stderr) == (binary.returncode, binary.stdout, binary.stderr)
 

@@ -58,7 +58,8 @@ pub fn largest_at_once(capture: &Capture, outcome: &Outcome, precision: Precisio
     if !capture.paired {
         return None;
     }
-    let limit = outcome.narrowed_limit()?;
+    // The batch that was recorded is known better than others; if it fits, the caller knows that already.
+    let limit = outcome.sure_limit(outcome.setup.limit_bytes?, u64::MAX);
     let known = capture.known_up_to.unwrap_or(MAX_BATCH).min(MAX_BATCH);
     let cap = (MAX_BATCH / outcome.setup.parts()).clamp(1, known);
     let ceiling = floor_largest(outcome, limit, cap)?;

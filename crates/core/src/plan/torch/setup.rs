@@ -48,6 +48,9 @@ pub struct Setup {
     pub batch: u64,
     /// Parts in which a batch is taken, beyond what was recorded.
     pub micro_batches: u64,
+    /// How often the last recorded step goes through the network for one part: twice if it was rewritten to show what a
+    /// second part finds.
+    pub repeats: u64,
     /// Devices that share each batch.
     pub devices: u64,
     /// The allocator's settings.
@@ -67,6 +70,7 @@ impl Setup {
             steps: Steps::new(capture.recording.clone()),
             batch: request.batch,
             micro_batches: 1,
+            repeats: 1,
             devices: 1,
             options: request.options.clone(),
             limit_bytes: request.limit_bytes,

@@ -24,10 +24,7 @@ const PRODUCTS: [&str; 6] = ["convolution", "mm", "linear", "attention", "lstm",
 /// Nanoseconds for one sample of the batch that all devices share.
 pub fn sample_ns(setup: &Setup) -> f64 {
     let work = last_step(&setup.steps.recording, setup.at_once());
-    // Steps that were changed to accumulate have every part but the first once: the others are as long.
-    let parts = setup.micro_batches.max(1) as f64;
-    let recorded = if setup.micro_batches > 1 { work.passes } else { 1.0 };
-    let network = work.network_ns / recorded * parts;
+    let network = work.network_ns / setup.repeats.max(1) as f64 * setup.micro_batches.max(1) as f64;
     let moved = setup.moved_bytes as f64 / LINK_RATE;
     let step = network + work.update_ns + moved;
     step / setup.batch.max(1) as f64
@@ -37,8 +34,6 @@ pub fn sample_ns(setup: &Setup) -> f64 {
 struct Work {
     network_ns: f64,
     update_ns: f64,
-    /// Forward passes.
-    passes: f64,
 }
 
 fn last_step(recording: &Recording, at_once: u64) -> Work {
@@ -49,10 +44,7 @@ fn last_step(recording: &Recording, at_once: u64) -> Work {
     let mut phase = Phase::Setup;
     for event in &recording.events[begin..] {
         match *event {
-            Event::Mark(next) => {
-                phase = next;
-                work.passes += f64::from(u8::from(next == Phase::Forward));
-            }
+            Event::Mark(next) => phase = next,
             Event::Alloc(index) => {
                 let Some(buffer) = recording.buffers.get(index as usize) else { continue };
                 let touches = match buffer.role {
@@ -69,6 +61,5 @@ fn last_step(recording: &Recording, at_once: u64) -> Work {
             Event::Free(_) | Event::Relabel(..) | Event::Step => {}
         }
     }
-    work.passes = work.passes.max(1.0);
     work
 }

@@ -1,12 +1,11 @@
 //! An optimizer that keeps fewer numbers per weight.
 //!
 //! Adafactor keeps a row and a column of each matrix, which a recording does not show: bounded by a thirty-second of the
-//! weights of linear layers and embeddings (64 by 64 and larger), and by as much as the weights for all others, whose last
-//! two dimensions may be small. Plain SGD keeps nothing; that is simulated.
+//! weights of linear layers and embeddings (64 by 64 and larger), and by twice the weights for all others, whose last two
+//! dimensions may be 1 (a convolution of 1 by 1). Plain SGD keeps nothing; that is simulated.
 
 use super::eight_bit_optimizer::CHOOSE_STATE;
 use super::{Change, Context, Effect, Remedy, is_update_scratch, optimizer_class};
-use crate::bytes::Size;
 use crate::capture::{Buffer, Event, Recording};
 use crate::plan::torch::edit::Edit;
 use crate::plan::torch::setup::Setup;
@@ -19,6 +18,8 @@ pub struct LighterOptimizer;
 const MATRICES: [&str; 4] = ["Linear", "Embedding", "Conv1D", "NonDynamicallyQuantizableLinear"];
 /// (64 + 64) / (64 × 64).
 const FACTORED: (u64, u64) = (1, 32);
+/// (1 + 1) / (1 × 1).
+const UNFACTORED: (u64, u64) = (2, 1);
 
 impl Remedy for LighterOptimizer {
     fn id(&self) -> &'static str {
@@ -63,7 +64,6 @@ fn with_adafactor(context: &Context<'_>, recording: &Recording) -> Recording {
     let mut edit = stateless(recording);
     let weights: Vec<Buffer> =
         recording.buffers.iter().filter(|buffer| buffer.role == Role::Parameter).copied().collect();
-    let largest = weights.iter().map(|buffer| buffer.size.fixed).max().unwrap_or(0);
     let mut first = true;
     for (place, event) in recording.events.iter().enumerate() {
         if *event != Event::Mark(Phase::Optimizer) {
@@ -73,17 +73,18 @@ fn with_adafactor(context: &Context<'_>, recording: &Recording) -> Recording {
         if std::mem::take(&mut first) {
             for weight in &weights {
                 let matrix = MATRICES.contains(&context.request.class(recording.string(weight.module)));
-                let sized = if matrix { weight.scaled(FACTORED.0, FACTORED.1) } else { *weight };
+                let (numerator, denominator) = if matrix { FACTORED } else { UNFACTORED };
+                let sized = weight.scaled(numerator, denominator);
                 let slot = edit.add(Buffer { role: Role::OptimizerState, born: Phase::Optimizer, ..sized });
                 edit.insert(place + 1, Event::Alloc(slot));
             }
         }
         // It goes from weight to weight: the squared gradient and the update of one at a time.
-        if let Some(&weight) = weights.first() {
-            let size = Size::fixed(largest.saturating_mul(2));
-            let scratch = edit.add(Buffer { size, role: Role::Temporary, born: Phase::Optimizer, ..weight });
-            edit.insert(place + 1, Event::Alloc(scratch));
-            edit.insert(place + 1, Event::Free(scratch));
+        if let Some(&weight) = weights.iter().max_by_key(|weight| weight.size.fixed) {
+            let scratch = Buffer { role: Role::Temporary, born: Phase::Optimizer, ..weight };
+            let both = [edit.add(scratch), edit.add(scratch)];
+            both.into_iter().for_each(|buffer| edit.insert(place + 1, Event::Alloc(buffer)));
+            both.into_iter().for_each(|buffer| edit.insert(place + 1, Event::Free(buffer)));
         }
     }
     edit.finish()

@@ -29,26 +29,26 @@ impl Remedy for MicroBatches {
         // A job that accumulates already was recorded with several passes.
         let twice = if context.request.accumulate > 1 { None } else { accumulated(&setup.steps.recording) };
         let accumulating = match twice {
-            Some(recording) => setup.with_recording(recording),
+            Some(recording) => Setup { repeats: 2, ..setup.with_recording(recording) },
             None if context.request.accumulate > 1 => setup.clone(),
             None => return Vec::new(),
         };
         let coupled = context.couples_samples();
-        let batch = setup.batch / setup.devices.max(1);
+        let batch = setup.batch / setup.devices.max(1) / context.request.accumulate;
         let parts = (2..=batch.min(MAX_BATCH)).filter(|parts| batch.is_multiple_of(*parts));
         parts.map(|parts| change(context, &accumulating, parts, coupled)).collect()
     }
 }
 
 fn change(context: &Context<'_>, setup: &Setup, parts: u64, coupled: bool) -> Change {
-    let samples = setup.batch / parts;
-    let mut title = format!("Take each batch as {parts} micro-batches of {samples} and accumulate their gradients");
+    let all = parts.saturating_mul(context.request.accumulate);
+    let samples = setup.batch / all;
+    let mut title = format!("Take each batch as {all} micro-batches of {samples} and accumulate their gradients");
     if coupled {
         title.push_str("; batch normalization sees each micro-batch alone");
     }
-    let all = parts.saturating_mul(context.request.accumulate);
     let code = format!(
-        "for xs, ys in zip(x.chunk({parts}), y.chunk({parts})):\n    (loss_fn(model(xs), ys) / {all}).backward()\n\
+        "for xs, ys in zip(x.chunk({all}), y.chunk({all})):\n    (loss_fn(model(xs), ys) / {all}).backward()\n\
          optimizer.step(); optimizer.zero_grad()"
     );
     let effect = if coupled { Effect::Statistics } else { Effect::Exact };

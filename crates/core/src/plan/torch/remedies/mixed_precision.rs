@@ -1,8 +1,9 @@
 //! Compute in half precision under autocast, keep the weights in float32.
 //!
 //! Bounded from above: float32 results of the forward and the backward pass halve, except those of ops that autocast runs
-//! in float32 and of ops whose result may be float32 because one of their inputs is; on top come a half-size copy of each
-//! weight and input from its first use to the end of its backward pass, and of each gradient before it is widened.
+//! in float32 and of ops whose result may be float32 because one of their inputs is. On top come half-size copies: of each
+//! weight and input from its first use to the end of its backward pass, of each gradient before it is widened, and of a
+//! float32 result that several products may read, for each but the first of them.
 
 use rustc_hash::FxHashMap;
 
@@ -69,6 +70,9 @@ const FLOAT32: [&str; 46] = [
 /// Ops whose result is float32 as soon as one input is: with a residual stream, most of the time.
 const WIDEST: [&str; 6] = ["add", "sub", "mul", "div", "embedding", "embedding_dense"];
 
+/// Parts of the names of ops that narrow their operands and keep them.
+const PRODUCTS: [&str; 3] = [".mm", "addmm", "linear"];
+
 impl Remedy for MixedPrecision {
     fn id(&self) -> &'static str {
         "mixed_precision"
@@ -127,6 +131,7 @@ fn autocast(context: &Context<'_>, recording: &Recording) -> Option<Recording> {
         recording.buffers.iter().filter(|buffer| is_cast(context, recording, buffer)).copied().collect();
     for pass in passes(recording) {
         copies(recording, &mut edit, &pass, &cast);
+        copies_for_products(recording, &mut edit, &pass, &stays);
         for at in pass.backward.clone() {
             let Event::Alloc(gradient) = recording.events[at] else { continue };
             let buffer = recording.buffers[gradient as usize];
@@ -176,6 +181,46 @@ fn copies(recording: &Recording, edit: &mut Edit, pass: &Pass, cast: &[Buffer]) 
         edit.insert(*begin.unwrap_or(&pass.forward.start), Event::Alloc(copy));
         edit.insert(done.map_or(end, |at| at + 1), Event::Free(copy));
     }
+}
+
+/// Each product narrows a float32 operand for itself, and keeps that copy. Who reads what is not recorded: products that
+/// follow a kept float32 result, before the next one is made, are taken to read it. Of the first one the copy takes the place
+/// of the result itself.
+fn copies_for_products(recording: &Recording, edit: &mut Edit, pass: &Pass, stays: &[bool]) {
+    let is_product: Vec<bool> =
+        recording.strings.iter().map(|op| PRODUCTS.iter().any(|name| op.contains(name))).collect();
+    let mut wide: Option<Buffer> = None;
+    let mut readers = 0;
+    let mut copies: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for at in pass.forward.clone() {
+        let Event::Alloc(index) = recording.events[at] else { continue };
+        let buffer = recording.buffers[index as usize];
+        if is_product[buffer.op as usize] {
+            readers += 1;
+            if let Some(wide) = wide.filter(|_| readers > 1 && !pass.backward.is_empty()) {
+                let copy = edit.add(Buffer { module: buffer.module, ..halved(&wide) });
+                edit.insert(at, Event::Alloc(copy));
+                copies.entry(buffer.module).or_default().push(copy);
+            }
+        } else if buffer.role == Role::SavedActivation && buffer.dtype == Dtype::Float32 && stays[buffer.op as usize] {
+            // A normalization makes its statistics beside its result.
+            let same_call = |other: &Buffer| other.call == buffer.call && other.call.is_some();
+            let at_recorded = |buffer: &Buffer| buffer.bytes(recording.batch, recording.batch);
+            if wide.is_none_or(|other| !same_call(&other) || at_recorded(&other) < at_recorded(&buffer)) {
+                (wide, readers) = (Some(buffer), 0);
+            }
+        }
+    }
+    // They go with the backward pass of the product.
+    for at in pass.backward.clone().rev() {
+        let Event::Alloc(index) = recording.events[at] else { continue };
+        for copy in copies.remove(&recording.buffers[index as usize].module).into_iter().flatten() {
+            edit.insert(at + 1, Event::Free(copy));
+        }
+    }
+    let mut rest: Vec<u32> = copies.into_values().flatten().collect();
+    rest.sort_unstable();
+    rest.into_iter().for_each(|copy| edit.insert(pass.backward.end, Event::Free(copy)));
 }
 
 #[cfg(test)]
