@@ -83,8 +83,10 @@ impl Outcome {
     /// What is left of a limit for what was recorded: it may turn out larger by the widening and, with a batch that was not
     /// recorded, by what sizes and scratch of that batch may differ.
     pub fn sure_limit(&self, limit: u64, at_once: u64) -> u64 {
-        let limit = (limit as f64 / (1.0 + self.widen)) as u64;
-        if at_once == self.setup.steps.recording.batch { limit } else { limit - limit / UNRECORDED_PART }
+        let narrowed = (limit as f64 / (1.0 + self.widen)) as u64;
+        // The widening has the same reasons: the larger of the two is room enough.
+        let unrecorded = limit - limit / UNRECORDED_PART;
+        if at_once == self.setup.steps.recording.batch { narrowed } else { narrowed.min(unrecorded) }
     }
 }
 
