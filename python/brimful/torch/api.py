@@ -66,7 +66,7 @@ def plan(
         raise ValueError(f"precision is '{precision}': write one of {', '.join(PRECISIONS)}")
     if mode not in ("train", "inference"):
         raise ValueError(f"mode is '{mode}': write train or inference")
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
+    model, compile, assumptions = _unwrapped(model, compile)
     example = given.example(inputs, model)
     recorded_size = given.batch_size(example)
     asked = recorded_size if batch is None else int(batch)
@@ -74,7 +74,8 @@ def plan(
         raise ValueError(f"batch is {asked}: a batch needs at least one sample")
     if not 1 <= accumulate <= asked:
         raise ValueError(f"accumulate is {accumulate}: write a number from 1 to the batch, {asked}")
-    where, gpu, assumptions = devices.resolve(device)
+    where, gpu, assumed = devices.resolve(device)
+    assumptions += assumed
     stand_in = steps.StandInLoss()
     training = mode == "train"
     make, name = optimizers.maker(optimizer) if training else (None, "")
@@ -104,6 +105,22 @@ def plan(
     if alloc_conf is not None:
         request["alloc_conf"] = alloc_conf
     return Plan(recorded.native, request)
+
+
+def _unwrapped(model: torch.nn.Module, compile: bool) -> tuple[torch.nn.Module, bool, list[dict]]:
+    """The model that a wrapper holds, and what is left out with the wrapper."""
+    assumptions = []
+    if hasattr(model, "_orig_mod"):
+        model, compile = model._orig_mod, True
+    if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        text = f"{type(model).__name__} is left out: one replica is planned, without buffers for communication."
+        assumptions.append({"code": "one_replica", "text": text})
+        model = model.module
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("the model is TorchScript, which cannot be captured: give the nn.Module that it was made from")
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}: give a torch.nn.Module")
+    return model, compile, assumptions
 
 
 class Recorded:
@@ -163,7 +180,10 @@ def _notes(recorded: Recorded, compiled: bool) -> list[dict]:
     notes = []
     first = recorded.first
     if first.stopped is not None:
-        text = f"The capture stopped before the end of the step: {first.stopped}. What is shown is the part before it."
+        text = (
+            f"The capture stopped before the end of the step: {first.stopped}. What is shown is the "
+            "part before it: change that line, or give a step without it with step=."
+        )
         notes.append({"code": "partial_capture", "text": text})
     if first.values_read:
         lines = ", ".join(first.values_read[:3])

@@ -17,7 +17,7 @@ import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 
 from . import autocast, kernels, redirect, replicas
-from .recorder import DEVICE, GRADIENT, INPUT, OPTIMIZER_STATE, PARAMETER, Places, Recorder, Strings
+from .recorder import DEVICE, GRADIENT, INPUT, LIBRARIES, OPTIMIZER_STATE, PARAMETER, Places, Recorder, Strings
 from .scratch import Gpu
 
 STEPS = 2
@@ -179,11 +179,12 @@ def _planned_device(compiled: bool):
 
 
 def _where(error: Exception) -> str:
-    """What stopped the capture, and the user's line."""
+    """What stopped the capture, and the innermost line that is neither PyTorch's nor this package's."""
     trace, line = error.__traceback__, ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if "/torch/" not in file or "/site-packages/" not in file:
-            line = f"{file}:{trace.tb_lineno}"
+        if not file.startswith(LIBRARIES):
+            line = f" at {file}:{trace.tb_lineno}"
         trace = trace.tb_next
-    return f"{type(error).__name__} at {line}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}{line}: {said[0] if said else 'no message'}"

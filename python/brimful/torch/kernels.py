@@ -312,19 +312,25 @@ def _dropout_state(device: torch.device) -> torch.Tensor:
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 
 
-def _recurrent(mode: str) -> Callable:
-    def run(gpu, operator, tensor, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first):
+def _recurrent(mode: str, packed: bool) -> Callable:
+    def run(gpu, operator, tensor, *args):
+        # The two overloads differ in where the sizes of the steps are, and in whether the batch may come first.
+        if packed:
+            sizes, hx, params, has_biases, layers, dropout, train, bidirectional = args
+            steps, batch_first = sizes.tolist(), False
+        else:
+            hx, params, has_biases, layers, dropout, train, bidirectional, batch_first = args
+            steps = []
         states = list(hx) if mode == "lstm" else [hx, None]
         hidden = states[0].shape[-1]
-        weights, stride = list(params), 4 if has_biases else 2
-        cell = states[1].shape[-1] if mode == "lstm" else hidden
-        if cell != hidden:
-            return operator.decompose(tensor, hx, params, has_biases, layers, dropout, train, bidirectional, batch_first)
+        if mode == "lstm" and states[1].shape[-1] != hidden:
+            return operator.decompose(tensor, *args)
         # The weights are pieces of one buffer on the device; which one is named here makes no difference.
+        weights, stride = list(params), 4 if has_biases else 2
         state = _dropout_state(tensor.device) if dropout and train else None
         results = aten._cudnn_rnn(
-            tensor, weights, stride, weights[0].detach(), states[0], states[1], MODES[mode], hidden, 0, layers, batch_first, dropout, train,
-            bidirectional, [], state,
+            tensor, weights, stride, weights[0].detach(), states[0], states[1], MODES[mode], hidden, 0, layers, batch_first, dropout,
+            train, bidirectional, steps, state,
         )
         return (results[0], results[1], results[2]) if mode == "lstm" else (results[0], results[1])
 
@@ -332,7 +338,8 @@ def _recurrent(mode: str) -> Callable:
 
 
 for _mode in MODES:
-    KERNELS[f"{_mode}.input"] = _recurrent(_mode)
+    KERNELS[f"{_mode}.input"] = _recurrent(_mode, packed=False)
+    KERNELS[f"{_mode}.data"] = _recurrent(_mode, packed=True)
 
 
 @kernel("lstm_cell")

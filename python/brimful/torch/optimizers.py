@@ -27,6 +27,9 @@ def known() -> list[str]:
 
 def maker(optimizer: Any) -> tuple[Callable, str]:
     """What makes the optimizer for a model's replica, and the name to show."""
+    needs_closure = "lbfgs" in (optimizer.lower() if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__).lower())
+    if needs_closure:
+        raise ValueError("LBFGS calls the model itself: give your training step with step=, a function of (model, optimizer, batch)")
     if isinstance(optimizer, torch.optim.Optimizer):
         return lambda model, memo: replicas.of_optimizer(optimizer, memo), type(optimizer).__name__.lower()
     if isinstance(optimizer, str):

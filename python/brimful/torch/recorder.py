@@ -118,12 +118,12 @@ class Recorder(TorchDispatchMode):
         self._live[key] = (buffer, row, weakref.ref(storage, died))
 
     def known(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor's storage is already counted."""
-        return tensor.untyped_storage()._cdata in self._live
+        """Whether the tensor's storage is already counted, or is none that can be."""
+        return tensor.layout != torch.strided or tensor.untyped_storage()._cdata in self._live
 
     def set_role(self, tensor: torch.Tensor, role: int) -> None:
         """Says what a storage is for, from its birth on."""
-        entry = self._live.get(tensor.untyped_storage()._cdata)
+        entry = self._live.get(tensor.untyped_storage()._cdata) if tensor.layout == torch.strided else None
         if entry is not None:
             self.rows[entry[1] + 6] = role
 
@@ -196,7 +196,7 @@ class Recorder(TorchDispatchMode):
         new: list = []
         for tensor in results:
             if isinstance(tensor, torch.Tensor):
-                if tensor.device == DEVICE:
+                if tensor.device == DEVICE and tensor.layout == torch.strided:
                     key = tensor.untyped_storage()._cdata
                     if key not in live and all(key != other.untyped_storage()._cdata for other in new[-2:]):
                         new.append(tensor)
@@ -284,11 +284,11 @@ class Places:
             inside = foreign.get(code)
             if inside is None:
                 file = code.co_filename
-                inside = foreign[code] = file.startswith(_LIBRARIES) or file.startswith("<")
+                inside = foreign[code] = file.startswith(LIBRARIES) or file.startswith("<")
             if not inside:
                 return f"{code.co_filename}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
 
 
-_LIBRARIES = (torch.__path__[0], __file__.rsplit("/torch/", 1)[0])
+LIBRARIES = (torch.__path__[0], __file__.rsplit("/torch/", 1)[0])

@@ -146,6 +146,33 @@ def masked_select(recorder, func, args, kwargs) -> Any:
     return torch.empty(size, dtype=args[0].dtype, device=args[0].device)
 
 
+@result("aten.index")
+def masked_index(recorder, func, args, kwargs) -> Any:
+    """A mask as an index selects an unknown number of elements: all of them are counted."""
+    indices = args[1]
+    if not any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in indices):
+        return NotImplemented
+    recorder.bounded[recorder.places.source()] = None
+    positions: list = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            positions += [recorder.empty([index.numel()], torch.int64) for _ in range(index.dim())]
+        else:
+            positions.append(index)
+    return func(args[0], positions)
+
+
+@result("aten._pack_padded_sequence")
+def packed(recorder, func, args, kwargs) -> Any:
+    """How long each sequence is cannot be known: each is taken to be as long as the longest."""
+    tensor, batch_first = args[0], args[2]
+    recorder.bounded[recorder.places.source()] = None
+    batch, steps = tensor.shape[:2] if batch_first else (tensor.shape[1], tensor.shape[0])
+    with torch._C._DisableTorchDispatch():
+        sizes = torch.full((steps,), batch, dtype=torch.int64)
+    return recorder.empty([steps * batch, *tensor.shape[2:]], tensor.dtype), sizes
+
+
 @result("aten.equal", "aten.is_nonzero", "aten.allclose")
 def compared(recorder, func, args, kwargs) -> Any:
     recorder.value_read()
@@ -166,11 +193,12 @@ def encoder_layer(recorder, func, args, kwargs) -> Any:
 @result("aten._cudnn_rnn")
 def cudnn_rnn(recorder, func, args, kwargs) -> Any:
     """cuDNN works with the steps first; the reserve's size, which PyTorch's fake kernel does not know, comes from `scratch.rnn`."""
-    if kwargs or len(args) < 15 or args[14] or args[0].dim() != 3:
+    if kwargs or len(args) < 15:
         return NotImplemented
     tensor, hx, cx, hidden, batch_first, both = args[0], args[4], args[5], args[7], args[10], args[13]
-    batch, steps = (tensor.shape[0], tensor.shape[1]) if batch_first else (tensor.shape[1], tensor.shape[0])
-    output = recorder.empty([steps, batch, hidden * (2 if both else 1)], tensor.dtype)
+    batch_first = batch_first and tensor.dim() == 3
+    leading = list(tensor.shape[:-1])
+    output = recorder.empty([*(reversed(leading) if batch_first else leading), hidden * (2 if both else 1)], tensor.dtype)
     return (
         output.transpose(0, 1) if batch_first else output,
         recorder.empty(hx.shape, tensor.dtype),
