@@ -116,6 +116,19 @@ def form_bytes(form: str, direction: str, p: Problem) -> int:
     return 8 * (p.x_bytes + p.y_bytes + p.w_bytes)  # "bound"
 
 
+MULTIPROCESSORS = 132  # of the H200, on which the forms were recorded
+
+
+def split_bytes(p: Problem) -> int:
+    """Partial sums of a weight gradient whose tiles are fewer than the multiprocessors: each works on a part of the sum. Exact for a
+    third of the recorded convolutions; others take other tiles, with sums of the same order."""
+    columns = p.c_group * p.w_pixels
+    side = 128 if p.k >= 128 and columns >= 128 else 64
+    tiles = -(-p.k // side) * -(-columns // side)
+    splits = MULTIPROCESSORS // tiles
+    return splits * tiles * side * side * 4 if splits > 1 else 0
+
+
 _trees: dict[str, list] | None = None
 
 
@@ -132,6 +145,8 @@ def choose(direction: str, p: Problem, channels_last: bool) -> tuple[str, int]:
     # `splits` counts float32 copies of the weight. Small convolutions do not split into more than they are.
     tensors_bytes = p.x_bytes + p.y_bytes + p.w_bytes
     extra_bytes = min(extra_bytes + int(splits * 4 * p.k * p.c_group * p.w_pixels), max(8 * tensors_bytes, SMALL_BYTES))
+    if direction == GRAD_WEIGHT and form == "copies" and p.w_pixels > 1:
+        extra_bytes = max(extra_bytes, split_bytes(p))
     # An odd shape gets no more than this; 43 of 40,117 recorded workspaces were larger, most of them of kernels of 5x5 and more.
     if form_bytes(form, direction, p) > 8 * tensors_bytes + 64 * MIB:
         return "bound", extra_bytes + 64 * MIB
