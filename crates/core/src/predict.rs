@@ -16,7 +16,7 @@ use crate::step::graph::Graph;
 use crate::step::{Job, Processor, tensorflow};
 use crate::trace::{Cause, Event, Phase, Trace};
 
-pub use self::floor::{FloorLine, FloorLines, floor_line};
+pub use self::floor::{FloorLine, FloorLines};
 pub use self::order::Order;
 use self::order::Placed;
 

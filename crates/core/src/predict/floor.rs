@@ -65,34 +65,6 @@ impl FloorLines {
     }
 }
 
-/// The floor of a trace at one batch, for those who ask once: one pass, nothing kept.
-pub fn floor_line(trace: &Trace, batch: u64) -> FloorLine {
-    let mut sizes = vec![(0u64, 0u64); trace.buffer_count as usize];
-    let mut peak = FloorLine::default();
-    let (mut bytes, mut per_sample) = (0u64, 0u64);
-    let mut stepping = false;
-    for event in &trace.events {
-        match *event {
-            Event::Alloc { buffer, size, .. } => {
-                sizes[buffer.0 as usize] = (size.at(batch), size.per_sample);
-                bytes = bytes.saturating_add(size.at(batch));
-                per_sample = per_sample.saturating_add(size.per_sample);
-                if stepping && bytes > peak.bytes {
-                    peak = FloorLine { bytes, per_sample };
-                }
-            }
-            Event::Free { buffer } => {
-                let (freed, grows) = std::mem::take(&mut sizes[buffer.0 as usize]);
-                bytes = bytes.saturating_sub(freed);
-                per_sample = per_sample.saturating_sub(grows);
-            }
-            Event::Relabel { .. } => {}
-            Event::Mark { phase } => stepping = phase != Phase::Setup,
-        }
-    }
-    peak
-}
-
 /// The lines that are the highest somewhere, the flattest first.
 fn highest(mut lines: Vec<Size>) -> Vec<Size> {
     lines.sort_unstable_by_key(|line| (line.per_sample, line.fixed));

@@ -4,10 +4,10 @@
 //! that were replayed too. A real allocator is not monotone, the sum of the requests is: it brackets the answer from above,
 //! and replays decide below it. Not offered: batches for which sizes are not known.
 
+use super::floor::floor;
 use super::simulate::Outcome;
 use crate::capture::Capture;
 use crate::plan::MAX_BATCH;
-use crate::predict::floor_line;
 
 /// How many powers of two below the largest batch are tried as well.
 const SAFE_POWERS: u32 = 2;
@@ -101,7 +101,7 @@ fn floor_largest(outcome: &Outcome, limit: u64, cap: u64) -> Option<u64> {
     // not, and the bracket is halved.
     let mut tangents = 8;
     while high - low > 1 {
-        let line = floor_line(steps.trace(batch), batch);
+        let line = floor(&steps.recording, batch);
         let guess = if line.bytes <= limit {
             low = batch;
             batch.saturating_add((limit - line.bytes).checked_div(line.per_sample).unwrap_or(cap))

@@ -7,6 +7,7 @@
 mod batch;
 mod blocks;
 mod edit;
+mod floor;
 mod inspect;
 mod passes;
 pub mod remedies;

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::batch::{Largest, Precision, largest, largest_at_once};
+use super::floor::floor;
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::simulate::Outcome;
-use crate::predict::floor_line;
 use crate::report::{Apply, FitPlan, RemedyReport, Verdict};
 
 /// Threads that replay side by side.
@@ -94,7 +94,7 @@ fn apply(context: &Context<'_>, remedy: &dyn Remedy, from: &Outcome) -> Option<(
     for (index, mut change) in rungs.into_iter().enumerate() {
         let setup = &change.setup;
         if change.only_batch && index < last {
-            let hopeless = |limit| floor_line(setup.steps.trace(setup.at_once()), setup.at_once()).bytes > limit;
+            let hopeless = |limit| floor(&setup.steps.recording, setup.at_once()).bytes > limit;
             if setup.limit_bytes.is_some_and(hopeless) {
                 continue;
             }

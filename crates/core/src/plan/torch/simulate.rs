@@ -3,11 +3,11 @@
 //! In: a [`Setup`]. Out: an [`Outcome`]. PyTorch gives cached segments back and tries again before it fails; the allocator
 //! does the same, so that a job may fit although it would take more where there is more.
 
+use super::floor::floor;
 use super::setup::Setup;
 use super::time;
 use crate::allocator::torch_caching::{Options, TorchCaching};
 use crate::allocator::{Placement, place};
-use crate::predict::floor_line;
 
 /// This part of the limit stays free with batches that were not recorded. Of ten searches for the largest batch within 14 GiB,
 /// for eight jobs measured on an H200 with PyTorch 2.11, the replay alone found up to 1.8 % too much
@@ -47,7 +47,7 @@ impl Outcome {
         }
         // It must get by with less than it would take, and does so by giving cached memory back.
         let within = |limit: u64| {
-            let reachable = outcome.placement.floor_peak_bytes <= limit;
+            let reachable = floor(&outcome.setup.steps.recording, at_once).bytes <= limit;
             reachable.then(|| replay(&outcome.setup, at_once, Some(limit))).filter(|replay| replay.failure.is_none())
         };
         let as_it_is = outcome.high_bytes() <= limit;
@@ -75,7 +75,7 @@ impl Outcome {
         let sure_limit = self.sure_limit(limit, at_once);
         let gets_through = |limit: u64| replay(&self.setup, at_once, Some(limit)).failure.is_none();
         // The sum of the requests is cheaper than a replay that fails. More room is not always better: both limits must do.
-        floor_line(self.setup.steps.trace(at_once), at_once).bytes <= sure_limit
+        floor(&self.setup.steps.recording, at_once).bytes <= sure_limit
             && gets_through(sure_limit)
             && (sure_limit == limit || gets_through(limit))
     }

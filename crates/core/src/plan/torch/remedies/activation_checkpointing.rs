@@ -29,7 +29,11 @@ impl Remedy for ActivationCheckpointing {
         let class = context.request.class(&blocks[0]);
         // Where classes differ, the first one's name would mislead.
         let alike = blocks.iter().all(|block| context.request.class(block) == class);
-        let kind = if alike { format!("{class} block") } else { "block".to_owned() };
+        let kind = match class {
+            _ if !alike => "block".to_owned(),
+            _ if class.ends_with("Block") || class.ends_with("Layer") => class.to_owned(),
+            _ => format!("{class} block"),
+        };
         let normalizes = context.request.modules.iter().any(|module| module.class.contains("BatchNorm"));
         let change = |chosen: &[String], how: &str| {
             let recording = recompute(&setup.steps.recording, chosen)?;
