@@ -187,6 +187,11 @@ def transformers_model(name):
             "gemma": lambda: t.GemmaForCausalLM(t.GemmaConfig(**grouped, head_dim=64, vocab_size=40000)),
             "phi": lambda: t.PhiForCausalLM(t.PhiConfig(hidden_size=1024, intermediate_size=4096, num_hidden_layers=12, num_attention_heads=16)),
             "bloom": lambda: t.BloomForCausalLM(t.BloomConfig(hidden_size=512, n_layer=8, n_head=8, vocab_size=40000)),
+            "gpt_neo": lambda: t.GPTNeoForCausalLM(t.GPTNeoConfig(hidden_size=768, num_layers=12, num_heads=12, attention_types=[[["global", "local"], 6]])),
+            "falcon": lambda: t.FalconForCausalLM(t.FalconConfig(hidden_size=1024, num_hidden_layers=12, num_attention_heads=16, vocab_size=40000)),
+            "stablelm": lambda: t.StableLmForCausalLM(t.StableLmConfig(**grouped, vocab_size=40000)),
+            "mpnet": lambda: t.MPNetForMaskedLM(t.MPNetConfig()),
+            "bart": lambda: t.BartForConditionalGeneration(t.BartConfig(d_model=512, encoder_layers=4, decoder_layers=4, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048)),
             "albert": lambda: t.AlbertForMaskedLM(t.AlbertConfig(hidden_size=768, intermediate_size=3072, num_attention_heads=12)),
         }
         model = makers[name]()
@@ -202,10 +207,11 @@ def transformers_model(name):
 VISION = (
     "resnet18 resnet50 resnet101 vgg16 vgg11_bn alexnet densenet121 mobilenet_v2 mobilenet_v3_large efficientnet_b0 vit_b_16 "
     "regnet_y_400mf squeezenet1_1 resnext50_32x4d wide_resnet50_2 convnext_tiny swin_t shufflenet_v2_x1_0 mnasnet1_0 googlenet "
-    "efficientnet_v2_s regnet_x_800mf resnet34 vgg19 densenet169 swin_v2_t vit_b_32 mobilenet_v3_small"
+    "efficientnet_v2_s regnet_x_800mf resnet34 vgg19 densenet169 swin_v2_t vit_b_32 mobilenet_v3_small "
+    "resnet152 efficientnet_b1 regnet_y_1_6gf shufflenet_v2_x0_5 densenet201 convnext_small mnasnet0_5 vgg13_bn squeezenet1_0 swin_s"
 ).split()
 TRANSFORMERS = (
-    "gpt2 bert llama160m llama1b t5small pythia160m distilbert roberta electra opt125m qwen2 mistral gemma phi bloom albert"
+    "gpt2 bert llama160m llama1b t5small pythia160m distilbert roberta electra opt125m qwen2 mistral gemma phi bloom albert gpt_neo falcon stablelm mpnet bart"
 ).split()
 MODELS = {name: vision(name) for name in VISION}
 MODELS["inception_v3"] = vision("inception_v3", 299)
@@ -220,6 +226,7 @@ MODELS |= {
     "audio_conv": module(AudioConv, "vector", 16000),
     "video_conv": module(VideoConv, "image", 64),
     "group_norm": module(GroupNormNet, "segment", 128),
+    "lstm_wide": module(lambda: TextRnn(nn.LSTM, num_layers=3), "tokens", 200),
     "encoder": module(TorchTransformer, "tokens", 256),
     "encoder_gelu": module(lambda: TorchTransformer(activation="gelu", norm_first=True), "tokens", 256),
 }
