@@ -65,14 +65,16 @@ impl Python {
         let exit = match answer.status.code() {
             Some(0) => Exit::Done,
             Some(1) => Exit::DoesNotFit,
-            // It has said why.
-            Some(2) => return Ok(Exit::Unusable),
+            // It has said why; there may be a report of a part.
+            Some(2) => Exit::Unusable,
             _ => bail!("{} {}", self.program.display(), end(answer.status)),
         };
-        if report.is_empty() {
+        if report.is_empty() && exit != Exit::Unusable {
             bail!("{} {} without a report: what it says above is why", self.program.display(), end(answer.status));
         }
-        output.write(&report)?;
+        if !report.is_empty() {
+            output.write(&report)?;
+        }
         Ok(exit)
     }
 

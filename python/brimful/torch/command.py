@@ -1,7 +1,7 @@
 """`brimful plan train.py:make_model` and `brimful plan config.json`, in the user's Python.
 
 In: one JSON object, as `crates/cli/src/commands/plan/torch.rs` writes it. Out: the report on standard output, and the exit code: 0 it
-fits, 1 it does not, 2 there is no report, with one sentence on standard error.
+fits, 1 it does not, 2 there is no report, or one of a part of the step, with one sentence on standard error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .refusal import Refusal, imported, main
+from .refusal import UNUSABLE, Refusal, imported, main, say
 
 # What is taken when --batch is not given: what Keras's fit and the Trainer of transformers take.
 DEFAULT_BATCH = 32
@@ -33,6 +33,11 @@ def run(arguments: list[str]) -> tuple[str, int]:
     for code, text in notes:
         plan.assume(code, text)
     report = plan.to_json() + "\n" if asked.get("format") == "json" else plan.text(asked.get("width", 80), asked.get("colour", False))
+    stopped = next((note["text"] for note in plan.notes if note["code"] == "partial_capture"), None)
+    if plan.fits and stopped is not None:
+        # What was seen fits: whether the whole does is not known, and a script must not take it for a yes.
+        say(f"no verdict: {stopped.rstrip('.')}")
+        return report, UNUSABLE
     return report, 0 if plan.fits else 1
 
 
@@ -88,7 +93,7 @@ def of_config(asked: dict) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     if asked.get("inputs"):
         inputs = options.example(asked["inputs"], batch, built.model)
     else:
-        inputs = pretrained.inputs(built, batch, asked.get("seq"), training)
+        inputs = pretrained.batch_of(built, batch, asked.get("seq"), training)
     job = {
         "model": built.model,
         "inputs": inputs,
@@ -100,7 +105,8 @@ def of_config(asked: dict) -> tuple[dict[str, Any], list[tuple[str, str]]]:
 
 def _with_options(text: str) -> str:
     """A sentence of `brimful.plan` in the words of the command line."""
-    for python, option in (("mode='inference'", "--inference"), ("memory=", "--memory"), ("loss=", "--loss")):
+    words = (("mode='inference'", "--inference"), ("memory=", "--memory"), (" loss=", " --loss"), ("Give the step with step=, or plan", "Plan"))
+    for python, option in words:
         text = text.replace(python, option)
     return text
 

@@ -28,18 +28,19 @@ def main(command: Callable[[list[str]], tuple[str, int]]) -> None:
         with os.fdopen(answer, "w", encoding="utf-8") as out:
             out.write(text)
     except Refusal as refusal:
-        code = _say(str(refusal))
+        code = say(str(refusal))
     except KeyboardInterrupt:
-        code = _say("it was interrupted")
+        code = say("it was interrupted")
     except BaseException as error:  # also SystemExit: its code would be taken for a verdict
-        code = _say(described(error))
+        code = say(described(error))
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads that the user's code left behind are not waited for.
     os._exit(code)
 
 
-def _say(text: str) -> int:
+def say(text: str) -> int:
+    """Says why on one line of standard error, and gives the exit code."""
     line = " ".join(text.split())
     print(f"error: {line}", file=sys.stderr)
     return UNUSABLE
