@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import inputs as given, optimizers
+from . import inputs as given, optimizers, steps
 from .refusal import Refusal
 
 # Names of torch.nn.functional whose class in torch.nn is called otherwise.
@@ -78,7 +78,10 @@ class NamedLoss(torch.nn.Module):
         if not isinstance(outputs, torch.Tensor):
             leaves = torch.utils._pytree.tree_leaves(outputs.get("logits", outputs) if isinstance(outputs, Mapping) else outputs)
             outputs = next(leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad)
-        return self.loss(outputs, target if self.has_labels else self._labels(outputs))
+        labels = target if self.has_labels else self._labels(outputs)
+        if isinstance(self.loss, torch.nn.CrossEntropyLoss):
+            outputs, labels = steps.classes_first(outputs, labels)
+        return self.loss(outputs, labels)
 
     def _labels(self, outputs: torch.Tensor) -> torch.Tensor:
         if isinstance(self.loss, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)):
