@@ -1,13 +1,18 @@
 """What a newcomer does first, and the mistakes that they make."""
 
+import importlib.util
+import os
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 from conftest import BINARY, ROOT
 
 COMMANDS = ("brimful", "cargo run --release --")
+#: What pages need beside the command.
+NEEDED = {"docs/torch.md": ("torch", "transformers")}
 
 
 def documented_commands():
@@ -22,7 +27,10 @@ def documented_commands():
             shown = fence in ("sh", "console") or (fence is None and line.startswith("    "))
             command = line.strip().removeprefix("$ ")
             if shown and command.startswith(tuple(start + " " for start in COMMANDS)):
-                found.append(pytest.param(command, id=f"{page.relative_to(ROOT)}: {command}"))
+                name = str(page.relative_to(ROOT))
+                missing = [library for library in NEEDED.get(name, ()) if importlib.util.find_spec(library) is None]
+                marks = [pytest.mark.skip(reason=f"no {missing[0]}")] if missing else []
+                found.append(pytest.param(command, id=f"{name}: {command}", marks=marks))
     return found
 
 
@@ -34,7 +42,8 @@ def run_as_written(command, folder):
         command = command.removeprefix(start)
     # What comes after a pipe is another program.
     words = shlex.split(command.split(" | ")[0], comments=True)
-    return subprocess.run([BINARY, *words], cwd=folder, capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "BRIMFUL_PYTHON": sys.executable}
+    return subprocess.run([BINARY, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def test_the_first_command_of_the_readme_answers(tmp_path):

@@ -11,6 +11,7 @@ mod exit;
 mod machine;
 mod model_file;
 mod output;
+mod python;
 
 use std::ffi::OsString;
 
@@ -47,6 +48,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
             Output::new(None, cli.color).write(&commands::accuracy::run(&args.fixtures)?)?;
             Ok(Exit::Done)
         }
+        Command::Calibrate(args) => commands::calibrate::run(args, &Output::new(None, cli.color)),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

@@ -1,18 +1,21 @@
 """From the device that is planned for to what the rules for kernels need to know about it.
 
-In: a name of the catalogue, or None for this machine's GPU. Out: what the request says about the device, and a `Gpu`. Without a GPU and
-without a name, kernels are taken to be those of the H200, on which they were measured.
+In: a name of the catalogue, or None for this machine's GPU. Out: what the request says about the device, and a `Gpu`; with the figures
+of `brimful calibrate` where there are some for this GPU and this PyTorch. Without a GPU and without a name, kernels are taken to be those
+of the H200, on which they were measured.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from brimful import _native
 
+from . import calibration
 from .scratch import Gpu
 
 # Multiprocessors, by name of the catalogue (NVIDIA's data sheets); others by the largest chip of their generation.
@@ -30,20 +33,50 @@ def resolve(name: str | None) -> tuple[dict, Gpu, list[dict]]:
     """What the request says about the device, the GPU for the rules, and what was assumed."""
     if name is not None:
         found = json.loads(_native.device(name))
-        return {"device": found["id"]}, _gpu(found), []
+        gpu = _gpu(found)
+        entry, notes = _calibrated(found["id"], here=False)
+        return {"device": found["id"], **_context(entry)}, _with_workspaces(gpu, entry), notes
     if torch.cuda.is_available():
-        properties = torch.cuda.get_device_properties(0)
-        free, total = torch.cuda.mem_get_info(0)
-        device: dict[str, Any] = {
-            "name": properties.name,
-            "capacity_bytes": total,
-            "compute_capability": f"{properties.major}.{properties.minor}",
-        }
-        gpu = Gpu((properties.major, properties.minor), properties.multi_processor_count, properties.max_threads_per_multi_processor)
-        held = max(0, total - free - torch.cuda.memory_reserved(0))
-        return {"device": device, "held_by_others_bytes": held}, gpu, []
-    text = "No device was given: kernels of an H200 are assumed, on which they were measured, and nothing but memory= limits the job."
+        return _this_machine()
+    text = "No device was given: kernels of an H200 are assumed, on which they were measured, and nothing limits the job but a given memory."
     return {}, MEASURED, [{"code": "no_device", "text": text}]
+
+
+def _this_machine() -> tuple[dict, Gpu, list[dict]]:
+    properties = torch.cuda.get_device_properties(0)
+    free, total = torch.cuda.mem_get_info(0)
+    device: dict[str, Any] = {
+        "name": properties.name,
+        "capacity_bytes": total,
+        "compute_capability": f"{properties.major}.{properties.minor}",
+    }
+    gpu = Gpu((properties.major, properties.minor), properties.multi_processor_count, properties.max_threads_per_multi_processor)
+    entry, notes = _calibrated(properties.name, here=True)
+    # To ask was to get a context: that one is this process's own, and is in the plan already.
+    own = entry.bare_context_bytes if entry is not None else _bare_context_bytes(properties.name)
+    held = max(0, total - free - torch.cuda.memory_reserved(0) - own)
+    return {"device": device, "held_by_others_bytes": held, **_context(entry)}, _with_workspaces(gpu, entry), notes
+
+
+def _calibrated(gpu: str, here: bool) -> tuple[calibration.Entry | None, list[dict]]:
+    """What `brimful calibrate` measured on this GPU with this PyTorch; for another machine's plan whatever the driver was."""
+    driver = calibration.driver_version() if here else None
+    return calibration.find(gpu, torch.__version__, str(torch.version.cuda), driver)
+
+
+def _context(entry: calibration.Entry | None) -> dict:
+    return {} if entry is None else {"context_bytes": entry.context_bytes}
+
+
+def _with_workspaces(gpu: Gpu, entry: calibration.Entry | None) -> Gpu:
+    return gpu if entry is None else replace(gpu, cublas_bytes=entry.cublas_bytes, cublas_lt_bytes=entry.cublas_lt_bytes)
+
+
+def _bare_context_bytes(name: str) -> int:
+    try:
+        return json.loads(_native.device(name))["bare_context_bytes"]
+    except ValueError:  # not in the catalogue
+        return 0
 
 
 def _gpu(found: dict) -> Gpu:

@@ -71,6 +71,12 @@ class Plan:
         """The plan for another batch, from the same capture."""
         return Plan(self._capture, {**self._request, "batch": batch})
 
+    def assume(self, code: str, text: str) -> None:
+        """Shows one more thing that the question left open, without another plan."""
+        note = {"code": code, "text": text}
+        self._request = {**self._request, "assumptions": [*self._request.get("assumptions", []), note]}
+        self.report["assumptions"].append({"code": code, "layer": None, "text": text})
+
     def to_json(self) -> str:
         """The report as the command's `--format json` writes it."""
         return json.dumps(self.report, indent=2)

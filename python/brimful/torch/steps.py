@@ -85,5 +85,14 @@ def loss_of(loss: Any, outputs: Any, inputs: Any, left: tuple, stand_in: StandIn
         raise ValueError("no output of the model depends on a trainable parameter: give loss=, or plan with mode='inference'")
     output = tensors[0]
     if left and isinstance(left[0], torch.Tensor) and left[0].dtype == torch.int64 and output.dim() >= 2:
-        return torch.nn.functional.cross_entropy(output, left[0])
+        output, labels = classes_first(output, left[0])
+        if labels.shape == (output.shape[0], *output.shape[2:]):
+            return torch.nn.functional.cross_entropy(output, labels)
     return output.float().mean()
+
+
+def classes_first(output: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs and labels as cross entropy takes them: where the classes are the last dimension, all others become one."""
+    if output.dim() > 2 and labels.shape == output.shape[:-1] and labels.shape != (output.shape[0], *output.shape[2:]):
+        return output.flatten(0, -2), labels.flatten()
+    return output, labels

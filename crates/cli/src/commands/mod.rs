@@ -1,5 +1,6 @@
 //! The verbs, one module each. In: its arguments and the output. Out: an exit code, or an error of one sentence.
 
 pub mod accuracy;
+pub mod calibrate;
 pub mod devices;
 pub mod plan;

@@ -5,6 +5,7 @@
 
 mod place;
 mod snapshot;
+mod torch;
 
 use anyhow::{anyhow, bail};
 use brimful_core::framework::Framework;
@@ -16,7 +17,7 @@ use brimful_core::step::{Job, Mode, Processor};
 use brimful_import::{Document, Options, Override};
 
 use self::place::Place;
-use crate::args::{FrameworkName, PlanArgs, PlanFormat};
+use crate::args::{FrameworkName, PlanArgs, PlanFormat, Precision};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::model_file;
@@ -31,6 +32,9 @@ const DEFAULT_BATCH: u64 = 32;
 pub fn run(args: &PlanArgs, output: &Output) -> anyhow::Result<Exit> {
     if snapshot::is_snapshot(&args.model) {
         return snapshot::run(args, output);
+    }
+    if let Some(source) = torch::Source::of(&args.model)? {
+        return torch::run(args, &source, output);
     }
     refuse_what_is_not_there(args)?;
     let overrides = args.set.iter().map(|text| change(text)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -125,9 +129,9 @@ fn job(args: &PlanArgs, compiled: Compiled, precision: &str, place: &Place) -> (
 /// What other versions will have: said before anything is read.
 fn refuse_what_is_not_there(args: &PlanArgs) -> anyhow::Result<()> {
     let framework = match args.framework {
-        FrameworkName::Tensorflow => Framework::TensorFlow,
-        FrameworkName::Torch => Framework::Torch,
-        FrameworkName::Jax => Framework::Jax,
+        None | Some(FrameworkName::Tensorflow) => Framework::TensorFlow,
+        Some(FrameworkName::Torch) => Framework::Torch,
+        Some(FrameworkName::Jax) => Framework::Jax,
     };
     if framework != FRAMEWORK {
         bail!(
@@ -135,6 +139,12 @@ fn refuse_what_is_not_there(args: &PlanArgs) -> anyhow::Result<()> {
              --framework tensorflow",
             framework.title()
         );
+    }
+    if let Some(option) = args.only_for_torch() {
+        bail!("{option} is for PyTorch models, and {} is not one: leave the option out", args.model.display());
+    }
+    if args.precision == Some(Precision::Float16) {
+        bail!("--precision float16 is for PyTorch models: for a Keras file use --precision mixed_float16");
     }
     // An unknown name in a file is a custom class and gets a note; on the command line it is a slip.
     if let Some(name) = args.optimizer.as_deref().filter(|name| !is_known_optimizer(name)) {

@@ -107,6 +107,11 @@ pub struct Context {
 }
 
 impl Context {
+    /// What was measured on the machine itself, the kernels of a training job included.
+    pub fn measured(bytes: u64) -> Context {
+        Context { bare_bytes: bytes, kernels_bytes: 0, measured: true, source: "brimful calibrate".to_owned() }
+    }
+
     /// The figures for one generation: those of the exact one where they are known, else of its major number, else of
     /// the newest one known.
     fn of(capability: ComputeCapability) -> Context {

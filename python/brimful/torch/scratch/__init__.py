@@ -19,6 +19,8 @@ class Gpu:
     multiprocessors: int
     max_threads_per_multiprocessor: int = 2048
     cudnn: tuple[int, int] = (9, 19)
+    cublas_bytes: int | None = None  # of a handle's workspace, where it was measured
+    cublas_lt_bytes: int | None = None
 
 
 @dataclass

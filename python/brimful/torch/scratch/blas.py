@@ -2,7 +2,8 @@
 
 In: one call of a matrix product. Out: its results, copies of operands whose strides cuBLAS cannot read, then the workspace of the
 calling thread's handle at its first use (forward and backward run on threads of their own), and cuBLASLt's workspace at the first
-product with a fused bias. Not counted: `CUBLAS_WORKSPACE_CONFIG` and `CUBLASLT_WORKSPACE_SIZE`, which change these sizes.
+product with a fused bias. Their sizes are PyTorch's defaults, or those that `brimful calibrate` measured. Not counted:
+`CUBLAS_WORKSPACE_CONFIG` and `CUBLASLT_WORKSPACE_SIZE`, which change these sizes.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ LT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 def keep_cublas(program: Program, call: Call, lt: bool = False) -> None:
     """The workspaces of this thread's handle; cuBLASLt uses cuBLAS's handle, so that comes with its workspace too."""
     thread = "backward" if call.backward else "forward"
-    program.keep(f"cublas {thread}", CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES)
+    cublas_bytes = CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES
+    program.keep(f"cublas {thread}", cublas_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes)
     if lt:
-        program.keep(f"cublaslt {thread}", CUBLAS_LT_BYTES)
+        program.keep(f"cublaslt {thread}", CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes)
 
 
 def _readable(matrix) -> bool:

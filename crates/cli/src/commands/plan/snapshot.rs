@@ -63,9 +63,10 @@ fn refuse_what_makes_no_sense(args: &PlanArgs) -> anyhow::Result<()> {
         ("--precision", args.precision.is_some()),
         ("--set", !args.set.is_empty()),
         ("--inference", args.inference),
-        ("--framework jax", args.framework == FrameworkName::Jax),
+        ("--framework", args.framework.is_some_and(|name| name != FrameworkName::Torch)),
     ];
-    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+    let given = given.iter().find(|(_, given)| *given).map(|(option, _)| *option);
+    if let Some(option) = given.or(args.only_for_torch()) {
         bail!("{option} makes no sense with a memory snapshot: it shows a PyTorch run as it was; leave the option out");
     }
     if args.device.is_some() {

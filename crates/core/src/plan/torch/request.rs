@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::allocator::torch_caching::{ConfError, Options};
 use crate::bytes;
-use crate::device::{ComputeCapability, Device};
+use crate::device::{ComputeCapability, Context, Device};
 use crate::framework::Framework;
 use crate::plan::MAX_BATCH;
 use crate::report::NoteReport;
@@ -27,6 +27,9 @@ pub enum RequestError {
     /// PyTorch would refuse the allocator's settings, or they are not simulated.
     #[error("alloc_conf: {0}")]
     AllocConf(#[from] ConfError),
+    /// CUDA would hold more than there is.
+    #[error("context_bytes: {0} is more than {1} has")]
+    Context(String, String),
     /// A batch without samples, or beyond what is searched.
     #[error("batch {0} cannot be planned: it must be between 1 and {MAX_BATCH}")]
     Batch(u64),
@@ -103,6 +106,8 @@ struct Written {
     limit_bytes: Option<u64>,
     #[serde(default)]
     held_by_others_bytes: u64,
+    #[serde(default)]
+    context_bytes: Option<u64>,
     #[serde(default)]
     mode: Mode,
     #[serde(default)]
@@ -183,7 +188,13 @@ impl Request {
         if !(0.0..=1.0).contains(&written.widen) {
             return Err(RequestError::Widen(written.widen));
         }
-        let device = written.device.map(device).transpose()?;
+        let mut device = written.device.map(device).transpose()?;
+        if let (Some(device), Some(context_bytes)) = (&mut device, written.context_bytes) {
+            if device.capacity_bytes.is_some_and(|capacity| context_bytes > capacity) {
+                return Err(RequestError::Context(bytes::human(context_bytes), device.name.clone()));
+            }
+            device.context = Some(Context::measured(context_bytes));
+        }
         let given = match written.memory {
             None => written.limit_bytes,
             Some(memory) => {
@@ -289,6 +300,15 @@ mod tests {
     }
 
     #[test]
+    fn a_measured_context_takes_the_place_of_the_catalogue_s() {
+        let request = Request::from_json(r#"{"batch": 8, "device": "t4", "context_bytes": 104857600}"#).unwrap();
+        let capacity = Device::find("t4").unwrap().capacity_bytes.unwrap();
+        assert_eq!((request.context_bytes(), request.limit_bytes), (100 * MIB, Some(capacity - 100 * MIB)));
+        let nowhere = Request::from_json(r#"{"batch": 8, "context_bytes": 104857600}"#).unwrap();
+        assert_eq!((nowhere.context_bytes(), nowhere.limit_bytes), (0, None));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, said) in [
             ("", "cannot be read"),
@@ -303,6 +323,7 @@ mod tests {
             (r#"{"batch": 8, "device": "t4", "memory": "99GiB"}"#, "more than Tesla T4 has"),
             (r#"{"batch": 8, "alloc_conf": "backend:cudaMallocAsync"}"#, "not simulated"),
             (r#"{"batch": 8, "widen": 2.0}"#, "widen is 2"),
+            (r#"{"batch": 8, "device": "t4", "context_bytes": 17179869184}"#, "more than Tesla T4 has"),
             (r#"{"batch": 8, "mode": "sleeping"}"#, "sleeping"),
         ] {
             let error = Request::from_json(text).unwrap_err().to_string();

@@ -1,0 +1,156 @@
+//! The user's Python, for what only it can run: models that are written in PyTorch, and their CUDA libraries.
+//!
+//! In: a module of the Python package, and what it is asked, as JSON. Out: what it wrote, and its exit code. What the user's
+//! own code prints goes to standard error, so that standard output is the report and nothing else.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::exit::Exit;
+use crate::output::Output;
+
+/// Names the interpreter to use. The Python package's command sets it to its own, unless the user has.
+pub const VARIABLE: &str = "BRIMFUL_PYTHON";
+/// What must be there to plan a PyTorch model.
+const NEEDED: [&str; 2] = ["brimful", "torch"];
+/// Names those of its arguments that cannot be imported, without importing them.
+const MISSING: &str = "\
+import importlib.util as u, sys
+print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))";
+
+/// An interpreter, and why it is the one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Python {
+    program: PathBuf,
+    chosen_by: &'static str,
+}
+
+impl Python {
+    /// The interpreter that the user means.
+    pub fn choose() -> Python {
+        Python::of(|name| env::var_os(name))
+    }
+
+    fn of(variable: impl Fn(&str) -> Option<OsString>) -> Python {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        if let Some(program) = set(VARIABLE) {
+            return Python { program: program.into(), chosen_by: "named by BRIMFUL_PYTHON" };
+        }
+        if let Some(environment) = set("VIRTUAL_ENV") {
+            let program =
+                PathBuf::from(environment).join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+            return Python { program, chosen_by: "of the active virtual environment" };
+        }
+        Python { program: if cfg!(windows) { "python" } else { "python3" }.into(), chosen_by: "the first on the path" }
+    }
+
+    /// Runs a module of the Python package and writes what it answers.
+    pub fn run(
+        &self,
+        module: &str,
+        request: &Value,
+        variables: &[(&str, &str)],
+        output: &Output,
+    ) -> anyhow::Result<Exit> {
+        self.check()?;
+        let mut child = self.command();
+        child.args(["-m", module, &request.to_string()]).envs(variables.iter().copied()).stdout(Stdio::piped());
+        let answer = child.spawn().and_then(|child| child.wait_with_output()).with_context(|| self.unusable())?;
+        let report = String::from_utf8(answer.stdout).context("the report is not text")?;
+        let exit = match answer.status.code() {
+            Some(0) => Exit::Done,
+            Some(1) => Exit::DoesNotFit,
+            // It has said why; there may be a report of a part.
+            Some(2) => Exit::Unusable,
+            _ => bail!("{} {}", self.program.display(), end(answer.status)),
+        };
+        if report.is_empty() && exit != Exit::Unusable {
+            bail!("{} {} without a report: what it says above is why", self.program.display(), end(answer.status));
+        }
+        if !report.is_empty() {
+            output.write(&report)?;
+        }
+        Ok(exit)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        // The user's terminal stays the user's: nothing is read from it.
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn unusable(&self) -> String {
+        format!(
+            "{} cannot be started ({}): set {VARIABLE} to the Python that has PyTorch",
+            self.program.display(),
+            self.chosen_by
+        )
+    }
+
+    /// Says what is missing before anything is run.
+    fn check(&self) -> anyhow::Result<()> {
+        let found = self.command().args(["-c", MISSING]).args(NEEDED).output().with_context(|| self.unusable())?;
+        let said = String::from_utf8_lossy(&found.stderr);
+        if !found.status.success() {
+            bail!("{} {}: {}", self.unusable(), end(found.status), said.lines().last().unwrap_or(""));
+        }
+        let missing = String::from_utf8_lossy(&found.stdout);
+        let missing: Vec<&str> = missing.split_whitespace().collect();
+        if !missing.is_empty() {
+            bail!(
+                "{} ({}) has no {}: install with '{} -m pip install {}', or set {VARIABLE} to the Python that has PyTorch",
+                self.program.display(),
+                self.chosen_by,
+                missing.join(" and no "),
+                shown(self.program.as_os_str()),
+                missing.join(" ")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A word for a shell, where a blank in it matters.
+fn shown(program: &OsStr) -> String {
+    let program = program.to_string_lossy();
+    if program.contains(' ') { format!("\"{program}\"") } else { program.into_owned() }
+}
+
+/// How a process ended.
+fn end(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let why = if signal == 9 { ", as the system does when memory runs out" } else { "" };
+        return format!("was ended by signal {signal}{why}");
+    }
+    status.code().map_or_else(|| "was ended".to_owned(), |code| format!("ended with code {code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_comes_first_then_the_environment_then_the_path() {
+        let chosen = |set: &[(&str, &str)]| {
+            Python::of(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())).program
+        };
+        let (named, active) = (("BRIMFUL_PYTHON", "/a/python"), ("VIRTUAL_ENV", "/b"));
+        assert_eq!(chosen(&[named, active]), PathBuf::from("/a/python"));
+        assert!(chosen(&[("BRIMFUL_PYTHON", ""), active]).starts_with("/b"));
+        assert!(chosen(&[]).to_str().unwrap().starts_with("python"));
+    }
+
+    #[test]
+    fn one_that_is_not_there_is_named() {
+        let python = Python { program: "/nowhere/python".into(), chosen_by: "named by BRIMFUL_PYTHON" };
+        let error = format!("{:#}", python.check().unwrap_err());
+        assert!(error.starts_with("/nowhere/python cannot be started (named by BRIMFUL_PYTHON)"), "{error}");
+    }
+}
