@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python package lint fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build test test-rust test-python package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,7 +17,7 @@ test: lint test-rust test-python ## Everything that CI runs
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
-test-python: build package ## End-to-end tests against real frameworks, in a virtual environment of their own
+test-python: build package lint-python ## End-to-end tests against real frameworks, in a virtual environment of their own
 	$(VENV)/bin/python -m pytest tests
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
@@ -35,22 +35,33 @@ lint: ## Formatting and lints, warnings denied
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-fmt: ## Format the code
+lint-python: $(VENV)/ready ## The same for Python
+	$(VENV)/bin/ruff check python tools tests
+	$(VENV)/bin/ruff format --check python tools tests
+
+fmt: $(VENV)/ready ## Format the code
 	cargo fmt --all
+	$(VENV)/bin/ruff check --fix --quiet python tools tests
+	$(VENV)/bin/ruff format --quiet python tools tests
 
-bench: ## Time the parts that must be fast
+bench: package ## Time the parts that must be fast
 	cargo bench --workspace
+	$(VENV)/bin/python tools/bench_torch_plan.py
 
-accuracy: build ## Compare predictions with measured runs
+accuracy: build package ## Compare predictions with measured runs
 	target/release/brimful accuracy
+	$(VENV)/bin/python tools/torch_accuracy.py
 
-accuracy-doc: build ## Write that comparison into docs/accuracy.md and its summary into the README
+accuracy-doc: build package ## Write that comparison into docs/ and its summary into the README
 	sed '/^<!-- accuracy:begin/q' docs/accuracy.md > target/accuracy.md
 	target/release/brimful accuracy >> target/accuracy.md
 	mv target/accuracy.md docs/accuracy.md
 	grep ' rows above ' docs/accuracy.md | sed 's/^/- /' > target/summary.md
 	sed -i '/<!-- accuracy:begin/,/<!-- accuracy:end/{//!d}' README.md
 	sed -i '/<!-- accuracy:begin/r target/summary.md' README.md
+	sed '/^<!-- accuracy:begin/q' docs/accuracy_torch.md > target/accuracy.md
+	(echo '```text'; $(VENV)/bin/python tools/torch_accuracy.py --rows; echo '```') >> target/accuracy.md
+	mv target/accuracy.md docs/accuracy_torch.md
 
 fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
 	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/torch_snapshot

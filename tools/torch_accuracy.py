@@ -22,7 +22,7 @@ import brimful
 
 MIB = 2**20
 MEASURED = pathlib.Path(__file__).parent.parent / "fixtures" / "measured"
-FILES = ("torch_h200.jsonl", "torch_variants_h200.jsonl", "torch_others_h200.jsonl")
+FILES = ("torch_h200.jsonl", "torch_variants_h200.jsonl", "torch_others_h200.jsonl", "torch_later_h200.jsonl")
 # Below this a few workspaces are a large share: the difference itself is what counts.
 LARGE_BYTES = 300 * MIB
 

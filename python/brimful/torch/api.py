@@ -78,7 +78,7 @@ def plan(
     assumptions += assumed
     stand_in = steps.StandInLoss()
     training = mode == "train"
-    make, name = optimizers.maker(optimizer) if training else (None, "")
+    make = optimizers.maker(optimizer) if training else None
     if step is None:
         step = steps.training(loss, precision, accumulate, stand_in) if training else steps.inference(precision)
     dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}.get(precision)
@@ -90,11 +90,12 @@ def plan(
         assumptions.append({"code": "stand_in_loss", "text": text})
     request = {
         **place,
+        **devices.context(place, *recorded.first.libraries),
         "batch": asked,
         "mode": "training" if training else "inference",
         "autograd": training,
-        "optimizer": name,
-        "precision": _shown(precision, model),
+        "optimizer": recorded.first.optimizer.lower() if training else "",
+        "precision": _shown(precision, model, recorded.first.autocast),
         "model": type(model).__name__,
         "modules": _modules(model),
         "accumulate": accumulate,
@@ -162,7 +163,9 @@ def _other_batch(first: capture.Recording, strings: Strings, asked: int, place: 
     return largest if largest != asked else 2 * asked
 
 
-def _shown(precision: str, model: torch.nn.Module) -> str:
+def _shown(precision: str, model: torch.nn.Module, autocast: torch.dtype | None) -> str:
+    if autocast is not None:
+        return "autocast_" + str(autocast).removeprefix("torch.")
     if precision != "keep":
         return precision
     parameter = next(model.parameters(), None)

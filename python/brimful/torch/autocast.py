@@ -29,6 +29,9 @@ SAME_ON_CPU = set(
     "conv_transpose3d.input linear matmul mm scaled_dot_product_attention".split()
 )
 
+# The dtypes of the regions that were entered while it was installed last.
+used: list[torch.dtype] = []
+
 
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
@@ -40,7 +43,10 @@ def installed() -> Iterator[None]:
         if device_type == "cuda":
             device_type, dtype = "cpu", dtype or torch.float16
         original(self, device_type, dtype, enabled, cache_enabled)
+        if enabled and device_type == "cpu":
+            used.append(self.fast_dtype)
 
+    used.clear()
     try:
         for operator, function in _kernels():
             library.impl(operator, function, "AutocastCPU")

@@ -48,6 +48,9 @@ class Recording:
     values_read: list[str] = field(default_factory=list)
     bounded: list[str] = field(default_factory=list)
     empty: bool = False  # nothing but the set-up
+    libraries: tuple[bool, bool] = (True, True)  # cuBLAS, cuDNN
+    autocast: torch.dtype | None = None  # of the last region under autocast
+    optimizer: str = ""  # its class
     weights_bytes: int = 0  # weights, their gradients and the optimizer's state: what does not depend on the batch
 
 
@@ -86,7 +89,18 @@ def record(job: Job, batch_size: int, strings: Strings) -> Recording:
                     gc.enable()
         recorder.close()
     rows = recorder.rows.tobytes()
-    return Recording(rows, batch_size, stopped, list(recorder.values_read), list(recorder.bounded), recorder.call < 0, recorder.weights_bytes())
+    return Recording(
+        rows,
+        batch_size,
+        stopped,
+        list(recorder.values_read),
+        list(recorder.bounded),
+        recorder.call < 0,
+        recorder.libraries(),
+        autocast.used[-1] if autocast.used else None,
+        type(optimizer).__name__ if optimizer is not None else "",
+        recorder.weights_bytes(),
+    )
 
 
 def _set_up(recorder: Recorder, model: torch.nn.Module, names: dict[int, str], optimizer: Any, batch: Any) -> None:

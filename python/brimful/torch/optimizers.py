@@ -1,6 +1,6 @@
 """From what the user says about the optimizer to one over the copies of the parameters.
 
-In: an optimizer, its class, its name, or a function of the parameters. Out: a function that makes it for a replica, and its name.
+In: an optimizer, its class, its name, or a function of the parameters. Out: a function that makes it for a replica.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ def known() -> list[str]:
     return sorted({*_NAMED, *(name.lower() for name in classes if name != "Optimizer")})
 
 
-def maker(optimizer: Any) -> tuple[Callable, str]:
-    """What makes the optimizer for a model's replica, and the name to show."""
+def maker(optimizer: Any) -> Callable:
+    """What makes the optimizer for a model's replica."""
     needs_closure = "lbfgs" in (optimizer.lower() if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__).lower())
     if needs_closure:
         raise ValueError("LBFGS calls the model itself: give your training step with step=, a function of (model, optimizer, batch)")
     if isinstance(optimizer, torch.optim.Optimizer):
-        return lambda model, memo: replicas.of_optimizer(optimizer, memo), type(optimizer).__name__.lower()
+        return lambda model, memo: replicas.of_optimizer(optimizer, memo)
     if isinstance(optimizer, str):
-        return _of_name(optimizer), optimizer.lower()
+        return _of_name(optimizer)
     if callable(optimizer):
-        name = getattr(optimizer, "__name__", type(optimizer).__name__).lower()
-        return lambda model, memo: optimizer(_trainable(model)), name
+        return lambda model, memo: optimizer(_trainable(model))
     raise TypeError(f"optimizer is a {type(optimizer).__name__}: give an optimizer, its class, its name, or a function of the parameters")
 
 

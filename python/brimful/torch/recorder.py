@@ -127,6 +127,12 @@ class Recorder(TorchDispatchMode):
         if entry is not None:
             self.rows[entry[1] + 6] = role
 
+    def libraries(self) -> tuple[bool, bool]:
+        """Whether cuBLAS and cuDNN are used."""
+        names = self._names.values()
+        cublas = any(key.startswith("cublas") for key in self._kept) or any("mm" in name for name in names)
+        return cublas, any("convolution" in name or "cudnn" in name for name in names)
+
     def weights_bytes(self) -> int:
         """Weights, gradients and optimizer state, as they are after the first step."""
         rows = self.rows

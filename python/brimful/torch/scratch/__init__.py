@@ -21,6 +21,7 @@ class Gpu:
     cudnn: tuple[int, int] = (9, 19)
     cublas_bytes: int | None = None  # of a handle's workspace, where it was measured
     cublas_lt_bytes: int | None = None
+    keeps_cublas: bool = True  # a handle keeps its workspace; from PyTorch 2.15 on each product takes one and gives it back
 
 
 @dataclass

@@ -20,10 +20,15 @@ LT_DTYPES = ("float64", "float32", "float16", "bfloat16")
 def keep_cublas(program: Program, call: Call, lt: bool = False) -> None:
     """The workspaces of this thread's handle; cuBLASLt uses cuBLAS's handle, so that comes with its workspace too."""
     thread = "backward" if call.backward else "forward"
-    cublas_bytes = CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES
-    program.keep(f"cublas {thread}", cublas_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes)
+    default_bytes = CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES
+    size_bytes = default_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes
+    lt_bytes = CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes
+    if not call.gpu.keeps_cublas:
+        program.scratch(lt_bytes if lt else size_bytes, "cublas workspace")
+        return
+    program.keep(f"cublas {thread}", size_bytes)
     if lt:
-        program.keep(f"cublaslt {thread}", CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes)
+        program.keep(f"cublaslt {thread}", lt_bytes)
 
 
 def _readable(matrix) -> bool:
