@@ -75,7 +75,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Say whether a model fits, where the memory goes, the largest batch, and what to change
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
