@@ -84,7 +84,7 @@ def _reason(transformers: Any, written: dict, error: Exception) -> str:
 def _model(transformers: Any, config: Any, path: str) -> torch.nn.Module:
     named = next((getattr(transformers, name) for name in config.architectures or [] if hasattr(transformers, name)), None)
     automatic = (getattr(transformers, name) for name in _order(config) if hasattr(transformers, name))
-    known = next((auto for auto in automatic if type(config) in auto._model_mapping.keys()), None)
+    known = next((auto for auto in automatic if type(config) in auto._model_mapping), None)
     if named is None and known is None:
         raise Refusal(
             f"{path}: transformers {transformers.__version__} has no model for '{config.model_type}': plan a Python file, as FILE.py:NAME"
