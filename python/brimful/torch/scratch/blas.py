@@ -21,9 +21,12 @@ def keep_cublas(program: Program, call: Call, lt: bool = False) -> None:
     """The workspaces of this thread's handle; cuBLASLt uses cuBLAS's handle, so that comes with its workspace too."""
     thread = "backward" if call.backward else "forward"
     cublas_bytes = CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES
-    program.keep(f"cublas {thread}", cublas_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes)
-    if lt:
-        program.keep(f"cublaslt {thread}", CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes)
+    cublas_bytes = cublas_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes
+    lt_bytes = CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes
+    if cublas_bytes:
+        program.keep(f"cublas {thread}", cublas_bytes)
+    if lt and lt_bytes:  # none where it shares cuBLAS's
+        program.keep(f"cublaslt {thread}", lt_bytes)
 
 
 def _readable(matrix) -> bool:
