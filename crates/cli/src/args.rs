@@ -38,7 +38,7 @@ MODEL is one of
 Exit codes:
   0  it fits (a tight fit included)
   1  it does not fit
-  2  bad usage, or a file that cannot be read";
+  2  bad usage, a file that cannot be read, or a model that cannot be run to the end";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:
