@@ -69,9 +69,7 @@ def residual(keras):
 def lstm(keras):
     """A loop over time steps that keeps what each of them computed."""
     L = keras.layers
-    return keras.Sequential(
-        [L.Input((60,)), L.Embedding(2000, 64), L.LSTM(128), L.Dense(5, activation="softmax")]
-    )
+    return keras.Sequential([L.Input((60,)), L.Embedding(2000, 64), L.LSTM(128), L.Dense(5, activation="softmax")])
 
 
 def attention(keras):

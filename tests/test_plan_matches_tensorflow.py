@@ -18,9 +18,7 @@ def test_the_peak_is_that_of_real_steps(name, plan):
     outcome = train(name, CASES[name].batch, steps=STEPS)
     assert not outcome.error, outcome.error
     measured = max(outcome.peaks)
-    figures = (
-        f"{name}: predicted {predicted / MIB:.1f} MiB, measured {[round(p / MIB, 1) for p in outcome.peaks]}"
-    )
+    figures = f"{name}: predicted {predicted / MIB:.1f} MiB, measured {[round(p / MIB, 1) for p in outcome.peaks]}"
     print(figures)
     assert abs(predicted - measured) <= max(SHARE * measured, BYTES), figures
 

@@ -46,7 +46,7 @@ def planned():
 
 def run_command(tmp_path, *args):
     environment = {**os.environ, "BRIMFUL_PYTHON": sys.executable, "XDG_CACHE_HOME": str(tmp_path)}
-    return subprocess.run([str(BINARY), "calibrate", *args], env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(BINARY), "calibrate", *args], check=False, env=environment, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.skipif(not NO_GPU, reason="there is a GPU")
@@ -158,3 +158,24 @@ def test_a_process_s_own_context_is_not_held_by_others(cache, monkeypatch):
     request, gpu, notes = devices.resolve(None)
     assert (request["held_by_others_bytes"], request["context_bytes"]) == (100 * MIB, 900 * MIB)
     assert (gpu.cublas_bytes, gpu.cublas_lt_bytes, notes[0]["code"]) == (48 * MIB, 2 * MIB, "calibrated")
+
+
+def test_all_that_is_measured_runs(monkeypatch):
+    """The work itself, on the CPU, with a GPU's counters played back: a stage that cannot run would be found on a GPU only."""
+
+    class Properties:
+        name, uuid = "NVIDIA H200", "aa"
+
+    total, held = 1 << 37, iter(range(620, 1000, 10))
+    monkeypatch.setattr(calibrate, "DEVICE", "cpu")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (total - next(held) * MIB, total))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 2 * MIB)
+    allocated = iter([0, 32 * MIB, 32 * MIB, 33 * MIB, 33 * MIB, 65 * MIB])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: next(allocated))
+    monkeypatch.setattr(calibration, "driver_version", lambda: "580.1")
+    found, notes = calibrate.measure(torch, {"GPU-aa": "100"})
+    assert (found.bare_context_bytes, found.context_bytes) == (518 * MIB, 578 * MIB)
+    assert (found.cublas_bytes, found.cublas_lt_bytes, found.cublas_backward_bytes) == (32 * MIB, MIB, 32 * MIB)
+    assert len(found.stages) == 7 and "Others held 100 MiB" in notes[0]

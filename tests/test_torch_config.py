@@ -54,7 +54,7 @@ def run(folder):
     def run(*args):
         command = [str(BINARY), "plan", *map(str, args), "--device", "t4", "--format", "json"]
         environment = {**os.environ, "BRIMFUL_PYTHON": sys.executable}
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
     return run
 
@@ -117,7 +117,7 @@ def test_mistakes_get_one_sentence(run, folder):
 
 def test_seven_billion_parameters_take_no_memory():
     request = {"config": str(ROOT / "examples/llama_7b/config.json"), "seq": 512, "batch": 1, "device": "a100-80gb", "format": "json"}
-    answer = subprocess.run([sys.executable, "-c", MEASURED, json.dumps(request)], capture_output=True, text=True, timeout=600)
+    answer = subprocess.run([sys.executable, "-c", MEASURED, json.dumps(request)], check=False, capture_output=True, text=True, timeout=600)
     assert answer.returncode == 0, answer.stderr
     parameters, peak_bytes = json.loads(answer.stdout)
     assert parameters > 6_500_000_000

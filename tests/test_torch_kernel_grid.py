@@ -12,10 +12,9 @@ import json
 from pathlib import Path
 
 import pytest
-from test_torch_scratch import H200, Tensor
-
 from scratch import RULES, Call  # test_torch_scratch put it on the path
 from scratch.rnn import reserve_bytes
+from test_torch_scratch import H200, Tensor
 
 FIXTURE = Path(__file__).resolve().parents[1] / "fixtures" / "torch_ops" / "kernel_grid.jsonl.gz"
 MODES = {"RNN": 1, "LSTM": 2, "GRU": 3}

@@ -26,9 +26,7 @@ class Blocks(nn.Module):
 
     def __init__(self, recompute=False):
         super().__init__()
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512), nn.Dropout(0.1)) for _ in range(6)
-        )
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512), nn.Dropout(0.1)) for _ in range(6))
         self.recompute = recompute
 
     def forward(self, x):
@@ -182,7 +180,9 @@ def test_where_gradients_are_cleared_shows():
         late(model, optimizer, data)
 
     # A large batch, so that the peak is in forward and backward, with and without last step's gradients.
-    kept, cleared = (brimful.plan(Blocks().to(torch.float32), ((256, 16, 512), (256, 512)), step=step, optimizer="sgd") for step in (late, early))
+    kept, cleared = (
+        brimful.plan(Blocks().to(torch.float32), ((256, 16, 512), (256, 512)), step=step, optimizer="sgd") for step in (late, early)
+    )
     assert kept.peak.allocated_bytes > cleared.peak.allocated_bytes
 
 

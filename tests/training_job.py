@@ -30,11 +30,7 @@ def unaligned(array):
 def batch_for(case, model, batch):
     """Random inputs and targets of the shapes that the model asks for."""
     shape = (batch, *model.input_shape[1:])
-    x = (
-        numpy.random.randint(0, case.tokens, shape)
-        if case.tokens
-        else numpy.random.rand(*shape).astype("float32")
-    )
+    x = numpy.random.randint(0, case.tokens, shape) if case.tokens else numpy.random.rand(*shape).astype("float32")
     if case.classes:
         return x, numpy.random.randint(0, case.classes, (batch,))
     return x, numpy.random.rand(batch, *model.output_shape[1:]).astype("float32")

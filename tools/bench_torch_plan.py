@@ -26,9 +26,8 @@ def peak_mib() -> float:
 
 def child(case: str) -> dict:
     warnings.simplefilter("ignore")
-    import torch
-
     import brimful
+    import torch
 
     options: dict = {"device": "t4"}
     if case == "resnet50":
@@ -78,7 +77,8 @@ def main() -> None:
             runs.append(json.loads(run.stdout.splitlines()[-1]))
         median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
         print(
-            f"  {case:9} {median['plan']:7.2f}  {1000 * median['own']:7.0f}  {1000 * median['again']:9.0f}  {median['memory']:11.0f}", flush=True
+            f"  {case:9} {median['plan']:7.2f}  {1000 * median['own']:7.0f}  {1000 * median['again']:9.0f}  {median['memory']:11.0f}",
+            flush=True,
         )
 
 

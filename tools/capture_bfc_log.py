@@ -162,9 +162,7 @@ FAILED = re.compile(rf"Allocator \({ALLOCATOR}\) ran out of memory trying to all
 DUMP_REGION = re.compile(r"Next region of size (\d+)$")
 DUMP_CHUNK = re.compile(r"(InUse|Free ) at ([0-9a-f]+) of size (\d+) next \d+")
 ID = re.compile(rf'allocation_id: (\d+) allocator_name: "{ALLOCATOR}"')
-RECORD = re.compile(
-    rf'requested_bytes: (\d+) (?:allocated_bytes: (\d+) )?allocator_name: "{ALLOCATOR}" allocation_id: (\d+) .*?ptr: (\d+)'
-)
+RECORD = re.compile(rf'requested_bytes: (\d+) (?:allocated_bytes: (\d+) )?allocator_name: "{ALLOCATOR}" allocation_id: (\d+) .*?ptr: (\d+)')
 
 
 class Unclear(Exception):
@@ -344,7 +342,7 @@ def main():
             print(f"{name}: {model}, batch {batch}, {steps} steps, {limit} MiB")
         return
     for name in arguments.jobs or JOBS:
-        for attempt in range(5):
+        for _ in range(5):
             try:
                 capture(name, arguments.folder)
                 break

@@ -241,7 +241,6 @@ def leaf_of(samples):
     """The form, and what comes on top of it, with the least error in bytes; too little counts half as much again as too much."""
     weights = numpy.array([importance(s) / max(s.tensors_bytes, s.size_bytes, 1) for s in samples])
     sizes = numpy.array([s.size_bytes for s in samples], dtype=float)
-    splits = numpy.array([s.split_bytes for s in samples], dtype=float)
     best = None
     for label in {s.form for s in samples if s.form != "other"} or {"none"}:
         form = label.rstrip("+")

@@ -65,7 +65,9 @@ def several_inputs_and_outputs():
 @fixture
 def dictionary_call():
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
-    inner = keras.Model({"p": (p := keras.Input((4,), name="p")), "q": (q := keras.Input((4,), name="q"))}, L.Subtract()([p, q]), name="inner")
+    inner = keras.Model(
+        {"p": (p := keras.Input((4,), name="p")), "q": (q := keras.Input((4,), name="q"))}, L.Subtract()([p, q]), name="inner"
+    )
     return keras.Model([a, b], L.Dense(2)(inner({"q": L.Dense(4)(a), "p": b})))
 
 
@@ -175,11 +177,38 @@ def every_vector_layer():
     i = keras.Input((12,))
     x = L.Dense(12, activation="gelu")(i)
     for layer in (
-        L.Activation("relu"), L.Activation("swish"), L.Activation("mish"), L.ReLU(6.0), L.ReLU(), L.ReLU(negative_slope=0.1), L.ReLU(3.0, 0.1, 0.2),
-        L.LeakyReLU(), L.PReLU(), L.ELU(), L.Softmax(), L.Activation("hard_sigmoid"), L.Activation("log_softmax"), L.Dense(12, use_bias=False),
-        L.Identity(), L.Dropout(0.3), L.Dropout(0.0), L.AlphaDropout(0.2), L.GaussianDropout(0.2), L.GaussianNoise(0.1), L.BatchNormalization(scale=False),
-        L.BatchNormalization(center=False), L.LayerNormalization(), L.LayerNormalization(center=False), L.RMSNormalization(), L.UnitNormalization(),
-        L.GroupNormalization(4), L.GroupNormalization(-1), L.Rescaling(2.0), L.Normalization(), L.SpectralNormalization(L.Dense(12)), L.BatchNormalization(renorm=True),
+        L.Activation("relu"),
+        L.Activation("swish"),
+        L.Activation("mish"),
+        L.ReLU(6.0),
+        L.ReLU(),
+        L.ReLU(negative_slope=0.1),
+        L.ReLU(3.0, 0.1, 0.2),
+        L.LeakyReLU(),
+        L.PReLU(),
+        L.ELU(),
+        L.Softmax(),
+        L.Activation("hard_sigmoid"),
+        L.Activation("log_softmax"),
+        L.Dense(12, use_bias=False),
+        L.Identity(),
+        L.Dropout(0.3),
+        L.Dropout(0.0),
+        L.AlphaDropout(0.2),
+        L.GaussianDropout(0.2),
+        L.GaussianNoise(0.1),
+        L.BatchNormalization(scale=False),
+        L.BatchNormalization(center=False),
+        L.LayerNormalization(),
+        L.LayerNormalization(center=False),
+        L.RMSNormalization(),
+        L.UnitNormalization(),
+        L.GroupNormalization(4),
+        L.GroupNormalization(-1),
+        L.Rescaling(2.0),
+        L.Normalization(),
+        L.SpectralNormalization(L.Dense(12)),
+        L.BatchNormalization(renorm=True),
     ):
         x = layer(x)
     y = L.RepeatVector(3)(x)
@@ -195,11 +224,25 @@ def every_1d_layer():
     i = keras.Input((40, 6))
     x = L.Conv1D(8, 3, padding="causal", dilation_rate=2, activation="relu")(i)
     for layer in (
-        L.Conv1D(8, 3, strides=2, groups=2), L.Conv1DTranspose(8, 4, strides=2), L.Conv1DTranspose(8, 3, strides=2, padding="same", output_padding=1),
-        L.DepthwiseConv1D(3, depth_multiplier=2), L.SeparableConv1D(8, 3), L.MaxPooling1D(2, 1), L.AveragePooling1D(2, padding="same"), L.UpSampling1D(3),
-        L.ZeroPadding1D((1, 3)), L.Cropping1D((2, 1)), L.SpatialDropout1D(0.2), L.PReLU(shared_axes=[1]), L.GroupNormalization(2), L.Masking(),
-        L.AdaptiveAveragePooling1D(16), L.AdaptiveMaxPooling1D(8), L.EinsumDense("abc,cd->abd", output_shape=(8, 10), bias_axes="d"),
-        L.EinsumDense("...x,xy->...y", output_shape=6, activation="relu"), L.EinsumDense("ab...,bc->ac...", output_shape=(9,), bias_axes="c"),
+        L.Conv1D(8, 3, strides=2, groups=2),
+        L.Conv1DTranspose(8, 4, strides=2),
+        L.Conv1DTranspose(8, 3, strides=2, padding="same", output_padding=1),
+        L.DepthwiseConv1D(3, depth_multiplier=2),
+        L.SeparableConv1D(8, 3),
+        L.MaxPooling1D(2, 1),
+        L.AveragePooling1D(2, padding="same"),
+        L.UpSampling1D(3),
+        L.ZeroPadding1D((1, 3)),
+        L.Cropping1D((2, 1)),
+        L.SpatialDropout1D(0.2),
+        L.PReLU(shared_axes=[1]),
+        L.GroupNormalization(2),
+        L.Masking(),
+        L.AdaptiveAveragePooling1D(16),
+        L.AdaptiveMaxPooling1D(8),
+        L.EinsumDense("abc,cd->abd", output_shape=(8, 10), bias_axes="d"),
+        L.EinsumDense("...x,xy->...y", output_shape=6, activation="relu"),
+        L.EinsumDense("ab...,bc->ac...", output_shape=(9,), bias_axes="c"),
     ):
         x = layer(x)
     return keras.Model(i, [L.GlobalAveragePooling1D()(x), L.GlobalMaxPooling1D(keepdims=True)(x)])
@@ -210,12 +253,28 @@ def every_2d_layer():
     i = keras.Input((24, 20, 6))
     x = L.Conv2D(8, (3, 5), padding="same", activation="elu")(i)
     for layer in (
-        L.Conv2D(8, 3, dilation_rate=2, use_bias=False), L.Conv2DTranspose(8, 3, strides=2), L.Conv2DTranspose(8, 3, strides=(2, 1), padding="same"),
-        L.DepthwiseConv2D(3, strides=2, padding="same", depth_multiplier=2), L.SeparableConv2D(8, 3, strides=2, depth_multiplier=2, activation="relu"),
-        L.MaxPooling2D((2, 1)), L.AveragePooling2D(3, 1, padding="same"), L.UpSampling2D((2, 3)), L.UpSampling2D(2, interpolation="bilinear"),
-        L.ZeroPadding2D(((1, 2), (3, 4))), L.ZeroPadding2D(2), L.Cropping2D(((1, 0), (2, 1))), L.SpatialDropout2D(0.2), L.BatchNormalization(axis=1),
-        L.LayerNormalization(axis=[1, 2]), L.PReLU(shared_axes=[1, 2]), L.AdaptiveAveragePooling2D((7, 6)), L.AdaptiveMaxPooling2D(5),
-        L.Resizing(9, 11), L.CenterCrop(8, 8), L.RandomCrop(7, 7), L.SpectralNormalization(L.Conv2D(6, 3)),
+        L.Conv2D(8, 3, dilation_rate=2, use_bias=False),
+        L.Conv2DTranspose(8, 3, strides=2),
+        L.Conv2DTranspose(8, 3, strides=(2, 1), padding="same"),
+        L.DepthwiseConv2D(3, strides=2, padding="same", depth_multiplier=2),
+        L.SeparableConv2D(8, 3, strides=2, depth_multiplier=2, activation="relu"),
+        L.MaxPooling2D((2, 1)),
+        L.AveragePooling2D(3, 1, padding="same"),
+        L.UpSampling2D((2, 3)),
+        L.UpSampling2D(2, interpolation="bilinear"),
+        L.ZeroPadding2D(((1, 2), (3, 4))),
+        L.ZeroPadding2D(2),
+        L.Cropping2D(((1, 0), (2, 1))),
+        L.SpatialDropout2D(0.2),
+        L.BatchNormalization(axis=1),
+        L.LayerNormalization(axis=[1, 2]),
+        L.PReLU(shared_axes=[1, 2]),
+        L.AdaptiveAveragePooling2D((7, 6)),
+        L.AdaptiveMaxPooling2D(5),
+        L.Resizing(9, 11),
+        L.CenterCrop(8, 8),
+        L.RandomCrop(7, 7),
+        L.SpectralNormalization(L.Conv2D(6, 3)),
     ):
         x = layer(x)
     return keras.Model(i, [L.GlobalAveragePooling2D(keepdims=True)(x), L.GlobalMaxPooling2D()(x), L.Flatten()(x)])
@@ -226,8 +285,16 @@ def every_3d_layer():
     i = keras.Input((8, 9, 10, 4))
     x = L.Conv3D(4, 3, padding="same")(i)
     for layer in (
-        L.Conv3D(4, (1, 2, 3), strides=(1, 2, 1)), L.Conv3DTranspose(4, 2, strides=2), L.MaxPooling3D(2), L.AveragePooling3D((1, 2, 2)), L.UpSampling3D(2),
-        L.ZeroPadding3D(1), L.Cropping3D(((1, 0), (0, 1), (1, 1))), L.SpatialDropout3D(0.2), L.AdaptiveAveragePooling3D(4), L.AdaptiveMaxPooling3D((2, 3, 2)),
+        L.Conv3D(4, (1, 2, 3), strides=(1, 2, 1)),
+        L.Conv3DTranspose(4, 2, strides=2),
+        L.MaxPooling3D(2),
+        L.AveragePooling3D((1, 2, 2)),
+        L.UpSampling3D(2),
+        L.ZeroPadding3D(1),
+        L.Cropping3D(((1, 0), (0, 1), (1, 1))),
+        L.SpatialDropout3D(0.2),
+        L.AdaptiveAveragePooling3D(4),
+        L.AdaptiveMaxPooling3D((2, 3, 2)),
     ):
         x = layer(x)
     return keras.Model(i, [L.GlobalAveragePooling3D()(x), L.GlobalMaxPooling3D()(x)])
@@ -331,14 +398,45 @@ def augmentation():
     i = keras.Input((32, 32, 3))
     results = []
     for name in (
-        "ContrastLimitedAdaptiveHistogramEqualization", "CutMix", "MixUp", "AutoContrast", "Equalization", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomElasticTransform", "RandomErasing",
-        "RandomFlip", "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation",
-        "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom", "Solarization", "AugMix", "RandAugment",
+        "ContrastLimitedAdaptiveHistogramEqualization",
+        "CutMix",
+        "MixUp",
+        "AutoContrast",
+        "Equalization",
+        "RandomBrightness",
+        "RandomColorDegeneration",
+        "RandomColorJitter",
+        "RandomContrast",
+        "RandomElasticTransform",
+        "RandomErasing",
+        "RandomFlip",
+        "RandomGaussianBlur",
+        "RandomGrayscale",
+        "RandomHue",
+        "RandomInvert",
+        "RandomPerspective",
+        "RandomPosterization",
+        "RandomRotation",
+        "RandomSaturation",
+        "RandomSharpness",
+        "RandomShear",
+        "RandomTranslation",
+        "RandomZoom",
+        "Solarization",
+        "AugMix",
+        "RandAugment",
     ):
         defaults = {
-            "RandomBrightness": dict(factor=0.1), "RandomColorDegeneration": dict(factor=0.1), "RandomContrast": dict(factor=0.1), "RandomHue": dict(factor=0.1),
-            "RandomPosterization": dict(factor=4), "RandomRotation": dict(factor=0.1), "RandomSaturation": dict(factor=0.1), "RandomSharpness": dict(factor=0.1),
-            "RandomTranslation": dict(height_factor=0.1, width_factor=0.1), "RandomZoom": dict(height_factor=0.1),
+            "RandomBrightness": dict(factor=0.1),
+            "RandomColorDegeneration": dict(factor=0.1),
+            "RandomContrast": dict(factor=0.1),
+            "RandomHue": dict(factor=0.1),
+            "RandomPosterization": dict(factor=4),
+            "RandomRotation": dict(factor=0.1),
+            "RandomSaturation": dict(factor=0.1),
+            "RandomSharpness": dict(factor=0.1),
+            "RandomTranslation": dict(height_factor=0.1, width_factor=0.1),
+            "RandomZoom": dict(height_factor=0.1),
         }
         # Side by side: some cannot follow each other in a functional model.
         results.append(getattr(L, name)(**defaults.get(name, {}))(i))
@@ -386,7 +484,9 @@ def functions():
     o = ops.one_hot(ops.argmax(i, axis=-1), 6)
     d = ops.image.resize(ops.expand_dims(i, -1), (16, 12))
     v, index = ops.top_k(i, 3)
-    return keras.Model([i, j], [y, w, s, p, c, n, g, q, h, r, k, o, d, v, index, ops.logical_and(i > 0, j < 0), -i / j, ops.cumsum(i), i[:, None, ..., 2]])
+    return keras.Model(
+        [i, j], [y, w, s, p, c, n, g, q, h, r, k, o, d, v, index, ops.logical_and(i > 0, j < 0), -i / j, ops.cumsum(i), i[:, None, ..., 2]]
+    )
 
 
 class Widen(L.Layer):
@@ -452,10 +552,18 @@ def compiled(**kwargs):
 
 
 ARCHIVES = {
-    "compiled_adam": lambda: compiled(optimizer="adam", loss="mse", metrics=["mae", keras.metrics.RootMeanSquaredError()], jit_compile=False),
-    "compiled_sgd": lambda: compiled(optimizer=keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True, weight_decay=0.01, global_clipnorm=1.0), loss=keras.losses.MeanSquaredError()),
+    "compiled_adam": lambda: compiled(
+        optimizer="adam", loss="mse", metrics=["mae", keras.metrics.RootMeanSquaredError()], jit_compile=False
+    ),
+    "compiled_sgd": lambda: compiled(
+        optimizer=keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True, weight_decay=0.01, global_clipnorm=1.0),
+        loss=keras.losses.MeanSquaredError(),
+    ),
     "compiled_scaled": lambda: compiled(
-        optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(amsgrad=True, use_ema=True, gradient_accumulation_steps=4, clipnorm=1.0)), loss=["mse"]
+        optimizer=keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.Adam(amsgrad=True, use_ema=True, gradient_accumulation_steps=4, clipnorm=1.0)
+        ),
+        loss=["mse"],
     ),
 }
 

@@ -305,7 +305,10 @@ def measure(name, batch, optimizer, dtype, models_dir):
     loss = "mse" if target in ("same", "number") else "sparse_categorical_crossentropy"
     model.compile(optimizer, loss, jit_compile=False)
     x, y = batch_of(numpy, kind, shape, target, batch)
-    info = lambda: tf.config.experimental.get_memory_info("CPU:0")
+
+    def info():
+        return tf.config.experimental.get_memory_info("CPU:0")
+
     row = {"model": name, "batch": batch, "opt": optimizer, "dtype": dtype, "loss": loss}
     row.update(params=model.count_params(), before=info(), steps=[])
     if dtype == "float32":

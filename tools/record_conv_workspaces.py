@@ -70,7 +70,9 @@ def main():
                 dtype = getattr(torch, shape["dtype"])
                 like = torch.channels_last if shape["channels_last"] else torch.contiguous_format
                 x = torch.empty(shape["n"], shape["c"], shape["side"], shape["side"], device=device, dtype=dtype).normal_()
-                w = torch.empty(shape["k"], shape["c"] // shape["groups"], shape["kernel"], shape["kernel"], device=device, dtype=dtype).normal_()
+                w = torch.empty(
+                    shape["k"], shape["c"] // shape["groups"], shape["kernel"], shape["kernel"], device=device, dtype=dtype
+                ).normal_()
                 x, w = x.contiguous(memory_format=like), w.contiguous(memory_format=like)
                 b = torch.zeros(shape["k"], device=device, dtype=dtype) if shape["bias"] else None
                 s, p, g = [shape["stride"]] * 2, [shape["padding"]] * 2, shape["groups"]

@@ -36,16 +36,29 @@ def main():
 
     def rnn():
         shape = dict(
-            kind="rnn", mode=rng.choice(["LSTM", "LSTM", "GRU", "RNN"]), n=rng.choice([1, 4, 16, 64, 100, 256]),
-            steps=rng.choice([1, 8, 32, 100, 128]), inputs=rng.choice([16, 64, 100, 256, 512]),
-            hidden=rng.choice([16, 64, 100, 128, 256, 512]), layers=rng.choice([1, 1, 2, 3]), both=rng.random() < 0.4,
-            dropout=rng.choice([0.0, 0.0, 0.2]), dtype=rng.choice(["float32", "float32", "float16", "bfloat16"]),
-            batch_first=rng.random() < 0.5, train=rng.random() < 0.85, bias=rng.random() < 0.9,
+            kind="rnn",
+            mode=rng.choice(["LSTM", "LSTM", "GRU", "RNN"]),
+            n=rng.choice([1, 4, 16, 64, 100, 256]),
+            steps=rng.choice([1, 8, 32, 100, 128]),
+            inputs=rng.choice([16, 64, 100, 256, 512]),
+            hidden=rng.choice([16, 64, 100, 128, 256, 512]),
+            layers=rng.choice([1, 1, 2, 3]),
+            both=rng.random() < 0.4,
+            dropout=rng.choice([0.0, 0.0, 0.2]),
+            dtype=rng.choice(["float32", "float32", "float16", "bfloat16"]),
+            batch_first=rng.random() < 0.5,
+            train=rng.random() < 0.85,
+            bias=rng.random() < 0.9,
         )
         dtype = getattr(torch, shape["dtype"])
         layer = getattr(torch.nn, shape["mode"])(
-            shape["inputs"], shape["hidden"], shape["layers"], bias=shape["bias"], batch_first=shape["batch_first"],
-            dropout=shape["dropout"], bidirectional=shape["both"],
+            shape["inputs"],
+            shape["hidden"],
+            shape["layers"],
+            bias=shape["bias"],
+            batch_first=shape["batch_first"],
+            dropout=shape["dropout"],
+            bidirectional=shape["both"],
         ).to(device, dtype)
         layer.train(shape["train"])
         size = (shape["n"], shape["steps"]) if shape["batch_first"] else (shape["steps"], shape["n"])
@@ -62,10 +75,17 @@ def main():
     def attention():
         heads = rng.choice([1, 4, 8, 12, 16])
         shape = dict(
-            kind="attention", n=rng.choice([1, 2, 4, 8]), heads=heads, kv_heads=rng.choice([heads, heads, max(1, heads // 4)]),
-            queries=rng.choice([1, 64, 100, 128, 197, 256, 512, 1000, 1024]), width=rng.choice([16, 32, 40, 64, 80, 96, 128, 160, 256]),
-            causal=rng.random() < 0.5, masked=rng.random() < 0.3, dropout=rng.choice([0.0, 0.0, 0.1]),
-            dtype=rng.choice(["float32", "bfloat16", "bfloat16", "float16"]), train=rng.random() < 0.85,
+            kind="attention",
+            n=rng.choice([1, 2, 4, 8]),
+            heads=heads,
+            kv_heads=rng.choice([heads, heads, max(1, heads // 4)]),
+            queries=rng.choice([1, 64, 100, 128, 197, 256, 512, 1000, 1024]),
+            width=rng.choice([16, 32, 40, 64, 80, 96, 128, 160, 256]),
+            causal=rng.random() < 0.5,
+            masked=rng.random() < 0.3,
+            dropout=rng.choice([0.0, 0.0, 0.1]),
+            dtype=rng.choice(["float32", "bfloat16", "bfloat16", "float16"]),
+            train=rng.random() < 0.85,
         )
         shape["keys"] = rng.choice([shape["queries"], shape["queries"], 77, 512])
         dtype = getattr(torch, shape["dtype"])

@@ -69,7 +69,7 @@ def record(job, steps=2):
             torch.cuda.synchronize()
             result["peaks"].append([torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()])
     trace = torch.cuda.memory._snapshot()["device_traces"][0]
-    events, ids, call, inside = [], {}, 0, False
+    events, ids, call = [], {}, 0
     marker = set()
     for entry in trace:
         action, address, size = entry["action"], entry["addr"], entry["size"]

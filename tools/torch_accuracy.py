@@ -15,10 +15,9 @@ import logging
 import pathlib
 import warnings
 
+import brimful
 import torch
 import torch_jobs
-
-import brimful
 
 MIB = 2**20
 MEASURED = pathlib.Path(__file__).parent.parent / "fixtures" / "measured"
@@ -83,7 +82,9 @@ def compare(path: pathlib.Path, show_rows: bool) -> None:
         }
         rows.append(row)
         if show_rows:
-            print(f"  {name:48} {allocated / MIB:8.0f} MiB  allocated {row['allocated']:+7.2%}  reserved {row['reserved']:+7.2%}", flush=True)
+            print(
+                f"  {name:48} {allocated / MIB:8.0f} MiB  allocated {row['allocated']:+7.2%}  reserved {row['reserved']:+7.2%}", flush=True
+            )
     print(f"{path.name}: {len(rows)} rows")
     for variant in dict.fromkeys(row["variant"] for row in rows):
         chosen = [row for row in rows if row["variant"] == variant]
@@ -110,7 +111,10 @@ def largest_batches(path: pathlib.Path) -> None:
         job["batch"] = job.get("batch") or 8
         proposed = predicted(dict(job), memory=f"{job['cap_gib']}GiB").max_batch
         verdict = "" if proposed <= job["max_ok"] else "  TOO LARGE"
-        print(f"  {job['model']:12} {job['opt']:9} {job['dtype']:5} {proposed:6} / {job['max_ok']:6}  {proposed / job['max_ok']:7.1%}{verdict}", flush=True)
+        print(
+            f"  {job['model']:12} {job['opt']:9} {job['dtype']:5} {proposed:6} / {job['max_ok']:6}  {proposed / job['max_ok']:7.1%}{verdict}",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -128,8 +128,7 @@ class GroupNormNet(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(3, width, 3, padding=1)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.GroupNorm(8, width), nn.SiLU(), nn.Conv2d(width, width, 3, padding=1), nn.Dropout(0.1))
-            for _ in range(4)
+            nn.Sequential(nn.GroupNorm(8, width), nn.SiLU(), nn.Conv2d(width, width, 3, padding=1), nn.Dropout(0.1)) for _ in range(4)
         )
         self.out = nn.Conv2d(width, 2, 1)
 
@@ -170,7 +169,9 @@ def transformers_model(name):
             "bert": lambda: t.BertForMaskedLM(t.BertConfig()),
             "llama160m": lambda: t.LlamaForCausalLM(t.LlamaConfig(**small, **llama)),
             "llama1b": lambda: t.LlamaForCausalLM(
-                t.LlamaConfig(hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4, **llama)
+                t.LlamaConfig(
+                    hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4, **llama
+                )
             ),
             "t5small": lambda: t.T5ForConditionalGeneration(
                 t.T5Config(d_model=512, d_ff=2048, num_layers=6, num_heads=8, vocab_size=32128, decoder_start_token_id=0, pad_token_id=0)
@@ -185,13 +186,29 @@ def transformers_model(name):
             "qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**grouped, vocab_size=50000)),
             "mistral": lambda: t.MistralForCausalLM(t.MistralConfig(**grouped, vocab_size=32000)),
             "gemma": lambda: t.GemmaForCausalLM(t.GemmaConfig(**grouped, head_dim=64, vocab_size=40000)),
-            "phi": lambda: t.PhiForCausalLM(t.PhiConfig(hidden_size=1024, intermediate_size=4096, num_hidden_layers=12, num_attention_heads=16)),
+            "phi": lambda: t.PhiForCausalLM(
+                t.PhiConfig(hidden_size=1024, intermediate_size=4096, num_hidden_layers=12, num_attention_heads=16)
+            ),
             "bloom": lambda: t.BloomForCausalLM(t.BloomConfig(hidden_size=512, n_layer=8, n_head=8, vocab_size=40000)),
-            "gpt_neo": lambda: t.GPTNeoForCausalLM(t.GPTNeoConfig(hidden_size=768, num_layers=12, num_heads=12, attention_types=[[["global", "local"], 6]])),
-            "falcon": lambda: t.FalconForCausalLM(t.FalconConfig(hidden_size=1024, num_hidden_layers=12, num_attention_heads=16, vocab_size=40000)),
+            "gpt_neo": lambda: t.GPTNeoForCausalLM(
+                t.GPTNeoConfig(hidden_size=768, num_layers=12, num_heads=12, attention_types=[[["global", "local"], 6]])
+            ),
+            "falcon": lambda: t.FalconForCausalLM(
+                t.FalconConfig(hidden_size=1024, num_hidden_layers=12, num_attention_heads=16, vocab_size=40000)
+            ),
             "stablelm": lambda: t.StableLmForCausalLM(t.StableLmConfig(**grouped, vocab_size=40000)),
             "mpnet": lambda: t.MPNetForMaskedLM(t.MPNetConfig()),
-            "bart": lambda: t.BartForConditionalGeneration(t.BartConfig(d_model=512, encoder_layers=4, decoder_layers=4, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048)),
+            "bart": lambda: t.BartForConditionalGeneration(
+                t.BartConfig(
+                    d_model=512,
+                    encoder_layers=4,
+                    decoder_layers=4,
+                    encoder_attention_heads=8,
+                    decoder_attention_heads=8,
+                    encoder_ffn_dim=2048,
+                    decoder_ffn_dim=2048,
+                )
+            ),
             "albert": lambda: t.AlbertForMaskedLM(t.AlbertConfig(hidden_size=768, intermediate_size=3072, num_attention_heads=12)),
         }
         model = makers[name]()

@@ -38,7 +38,7 @@ MODEL is one of
 Exit codes:
   0  it fits (a tight fit included)
   1  it does not fit
-  2  bad usage, or a file that cannot be read";
+  2  bad usage, a file that cannot be read, or a model that cannot be run to the end";
 
 const CALIBRATE_EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Say whether a model fits, where the memory goes, the largest batch, and what to change
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans

@@ -13,7 +13,8 @@ import torch
 
 from brimful import _native
 
-from . import capture, devices, inputs as given, optimizers, steps
+from . import capture, devices, optimizers, steps
+from . import inputs as given
 from .recorder import Strings
 from .result import Plan
 

@@ -144,8 +144,6 @@ def _recurrent(operator) -> Callable:
                 return operator(tensor, weights, stride, flat, hx, cx, *rest)
             half = torch.float16
             copies = [weight.to(half) for weight in weights]
-            return operator(
-                tensor.to(half), copies, stride, copies[0].detach(), hx.to(half), None if cx is None else cx.to(half), *rest
-            )
+            return operator(tensor.to(half), copies, stride, copies[0].detach(), hx.to(half), None if cx is None else cx.to(half), *rest)
 
     return run

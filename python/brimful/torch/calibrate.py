@@ -18,6 +18,7 @@ from .refusal import Refusal, imported, main
 MIB = 1 << 20
 # Large enough for the kernels of real jobs, small enough to be done at once.
 SIZE = 512
+DEVICE = "cuda"
 
 
 def run(arguments: list[str]) -> tuple[str, int]:
@@ -56,7 +57,7 @@ def measure(torch: Any, used: dict[str, str]) -> tuple[calibration.Entry, list[s
         free, total = torch.cuda.mem_get_info(0)
         return max(0, total - free - torch.cuda.memory_reserved(0) - (before or 0))
 
-    torch.empty(1, device="cuda")
+    torch.empty(1, device=DEVICE)
     stages = [("bare context", held())]
     cublas = _grown(torch, _product(torch, torch.float32))
     stages.append(("float32 products (cuBLAS)", held()))
@@ -104,13 +105,13 @@ def _grown(torch: Any, call: Callable[[], None]) -> int:
 
 
 def _product(torch: Any, dtype: Any) -> Callable[[], None]:
-    left, out = (torch.zeros(SIZE, SIZE, device="cuda", dtype=dtype) for _ in range(2))
+    left, out = (torch.zeros(SIZE, SIZE, device=DEVICE, dtype=dtype) for _ in range(2))
     return lambda: torch.mm(left, left, out=out)
 
 
 def _product_with_bias(torch: Any) -> Callable[[], None]:
-    layer = torch.nn.Linear(SIZE, SIZE, device="cuda")
-    inputs = torch.zeros(SIZE, SIZE, device="cuda")
+    layer = torch.nn.Linear(SIZE, SIZE, device=DEVICE)
+    inputs = torch.zeros(SIZE, SIZE, device=DEVICE)
 
     def call() -> None:
         with torch.no_grad():
@@ -120,9 +121,9 @@ def _product_with_bias(torch: Any) -> Callable[[], None]:
 
 
 def _backward(torch: Any) -> Callable[[], None]:
-    weight = torch.zeros(SIZE, SIZE, device="cuda", requires_grad=True)
+    weight = torch.zeros(SIZE, SIZE, device=DEVICE, requires_grad=True)
     weight.grad = torch.zeros_like(weight)  # added to in place, so that no gradient is new
-    inputs = torch.zeros(SIZE, SIZE, device="cuda")
+    inputs = torch.zeros(SIZE, SIZE, device=DEVICE)
     return lambda: (inputs @ weight).sum().backward()
 
 
@@ -130,13 +131,13 @@ def _convolution(torch: Any) -> None:
     nn = torch.nn
     for dtype in (torch.float32, torch.bfloat16):
         layers = nn.Sequential(nn.Conv2d(16, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(64, 64, 1))
-        layers = layers.to("cuda", dtype)
-        layers(torch.zeros(8, 16, 32, 32, device="cuda", dtype=dtype, requires_grad=True)).float().mean().backward()
+        layers = layers.to(DEVICE, dtype)
+        layers(torch.zeros(8, 16, 32, 32, device=DEVICE, dtype=dtype, requires_grad=True)).float().mean().backward()
 
 
 def _attention(torch: Any) -> None:
     for dtype in (torch.float32, torch.bfloat16):
-        heads = torch.zeros(4, 8, 256, 64, device="cuda", dtype=dtype, requires_grad=True)
+        heads = torch.zeros(4, 8, 256, 64, device=DEVICE, dtype=dtype, requires_grad=True)
         torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True).float().mean().backward()
 
 
@@ -144,12 +145,12 @@ def _training(torch: Any) -> None:
     """What most jobs use beside: embeddings, norms, dropout, a loss, clipping, an optimizer over lists of tensors."""
     nn = torch.nn
     layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.1, activation="gelu", batch_first=True)
-    model = nn.Sequential(nn.Embedding(1000, 128), layer, nn.LayerNorm(128), nn.Linear(128, 1000)).to("cuda")
+    model = nn.Sequential(nn.Embedding(1000, 128), layer, nn.LayerNorm(128), nn.Linear(128, 1000)).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters())
-    tokens = torch.randint(0, 1000, (8, 128), device="cuda")
+    tokens = torch.randint(0, 1000, (8, 128), device=DEVICE)
     for autocast in (False, True):
         optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=autocast):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=autocast):
             loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -54,7 +54,8 @@ def _common(asked: dict) -> dict[str, Any]:
 
 def of_code(asked: dict) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """What `brimful.plan` is to plan for a name in the user's code, and what was assumed."""
-    from . import inputs as given, options, user_code
+    from . import inputs as given
+    from . import options, user_code
 
     module = user_code.load(asked["from"])
     model, inputs = user_code.model_of(module, asked["name"])
@@ -105,7 +106,12 @@ def of_config(asked: dict) -> tuple[dict[str, Any], list[tuple[str, str]]]:
 
 def _with_options(text: str) -> str:
     """A sentence of `brimful.plan` in the words of the command line."""
-    words = (("mode='inference'", "--inference"), ("memory=", "--memory"), (" loss=", " --loss"), ("Give the step with step=, or plan", "Plan"))
+    words = (
+        ("mode='inference'", "--inference"),
+        ("memory=", "--memory"),
+        (" loss=", " --loss"),
+        ("Give the step with step=, or plan", "Plan"),
+    )
     for python, option in words:
         text = text.replace(python, option)
     return text

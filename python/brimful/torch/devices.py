@@ -57,7 +57,9 @@ def resolve(name: str | None) -> tuple[dict, Gpu, list[dict]]:
         return {"device": found["id"], **_context(entry)}, _with_workspaces(gpu, entry), notes
     if torch.cuda.is_available():
         return _this_machine()
-    text = "No device was given: kernels of an H200 are assumed, on which they were measured, and nothing limits the job but a given memory."
+    text = (
+        "No device was given: kernels of an H200 are assumed, on which they were measured, and nothing limits the job but a given memory."
+    )
     return {}, _with_workspaces(MEASURED, None), [{"code": "no_device", "text": text}]
 
 

@@ -94,4 +94,3 @@ def _way(func: Any) -> int:
     if func in fake_impls.op_implementations_dict or any(check(func) for check, _ in fake_impls.op_implementations_checks):
         return SLOW
     return FAST
-

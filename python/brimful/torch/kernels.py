@@ -103,9 +103,7 @@ def attention(gpu, operator, query, key, value, attn_mask=None, dropout_p=0.0, i
         attn_mask = _additive(attn_mask, query.dtype)
     if choice == "math":
         grouped = {"enable_gqa": enable_gqa} if VERSION >= (2, 5) else {}
-        return aten._scaled_dot_product_attention_math(
-            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, **grouped
-        )[0]
+        return aten._scaled_dot_product_attention_math(query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, **grouped)[0]
     if choice == "cudnn":
         return aten._scaled_dot_product_cudnn_attention(
             query, key, value, attn_mask, needs_gradient, dropout_p, is_causal, False, scale=scale
@@ -118,9 +116,7 @@ def attention(gpu, operator, query, key, value, attn_mask=None, dropout_p=0.0, i
         )
     if attn_mask is not None:
         attn_mask = _aligned(attn_mask, (query.shape[0], query.shape[1], query.shape[2], key.shape[2]))
-    return aten._scaled_dot_product_efficient_attention(
-        query, key, value, attn_mask, needs_gradient, dropout_p, is_causal, scale=scale
-    )[0]
+    return aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, needs_gradient, dropout_p, is_causal, scale=scale)[0]
 
 
 def _additive(mask, dtype):
@@ -329,8 +325,22 @@ def _recurrent(mode: str, packed: bool) -> Callable:
         weights, stride = list(params), 4 if has_biases else 2
         state = _dropout_state(tensor.device) if dropout and train else None
         results = aten._cudnn_rnn(
-            tensor, weights, stride, weights[0].detach(), states[0], states[1], MODES[mode], hidden, 0, layers, batch_first, dropout,
-            train, bidirectional, steps, state,
+            tensor,
+            weights,
+            stride,
+            weights[0].detach(),
+            states[0],
+            states[1],
+            MODES[mode],
+            hidden,
+            0,
+            layers,
+            batch_first,
+            dropout,
+            train,
+            bidirectional,
+            steps,
+            state,
         )
         return (results[0], results[1], results[2]) if mode == "lstm" else (results[0], results[1])
 

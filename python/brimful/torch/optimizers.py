@@ -27,7 +27,9 @@ def known() -> list[str]:
 
 def maker(optimizer: Any) -> Callable:
     """What makes the optimizer for a model's replica."""
-    needs_closure = "lbfgs" in (optimizer.lower() if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__).lower())
+    needs_closure = "lbfgs" in (
+        optimizer.lower() if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__).lower()
+    )
     if needs_closure:
         raise ValueError("LBFGS calls the model itself: give your training step with step=, a function of (model, optimizer, batch)")
     if isinstance(optimizer, torch.optim.Optimizer):

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from . import inputs as given, optimizers, steps
+from . import inputs as given
+from . import optimizers, steps
 from .refusal import Refusal
 
 # Names of torch.nn.functional whose class in torch.nn is called otherwise.
@@ -62,7 +63,9 @@ def optimizer(name: str | None, module: Any) -> Any:
     try:
         optimizers.maker(name)
     except ValueError as error:
-        raise Refusal(f"--optimizer: {error}".replace("give the optimizer itself", "a function of the parameters in the model's file")) from None
+        raise Refusal(
+            f"--optimizer: {error}".replace("give the optimizer itself", "a function of the parameters in the model's file")
+        ) from None
     return name
 
 

@@ -55,7 +55,7 @@ def build(path: str, training: bool, checkpointing: bool) -> Built:
         written = json.load(file)
     try:
         config = transformers.AutoConfig.from_pretrained(path)
-    except Exception as error:  # settings of any kind can be wrong
+    except Exception as error:  # noqa: BLE001  (settings of any kind can be wrong)
         raise Refusal(f"{path}: {_reason(transformers, written, error)}") from None
     built = Built(_model(transformers, config, path), config)
     if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
@@ -84,14 +84,16 @@ def _reason(transformers: Any, written: dict, error: Exception) -> str:
 def _model(transformers: Any, config: Any, path: str) -> torch.nn.Module:
     named = next((getattr(transformers, name) for name in config.architectures or [] if hasattr(transformers, name)), None)
     automatic = (getattr(transformers, name) for name in _order(config) if hasattr(transformers, name))
-    known = next((auto for auto in automatic if type(config) in auto._model_mapping.keys()), None)
+    known = next((auto for auto in automatic if type(config) in auto._model_mapping), None)
     if named is None and known is None:
-        raise Refusal(f"{path}: transformers {transformers.__version__} has no model for '{config.model_type}': plan a Python file, as FILE.py:NAME")
+        raise Refusal(
+            f"{path}: transformers {transformers.__version__} has no model for '{config.model_type}': plan a Python file, as FILE.py:NAME"
+        )
     make = named._from_config if named is not None else known.from_config
     try:
         with torch.device("meta"), contextlib.redirect_stdout(io.StringIO()):
             return make(config)
-    except Exception as error:  # settings that contradict each other, libraries that are not there
+    except Exception as error:  # noqa: BLE001  (settings that contradict each other, libraries that are not there)
         raise Refusal(f"{path}: the model cannot be made: {described(error)}") from None
 
 

@@ -31,7 +31,7 @@ def main(command: Callable[[list[str]], tuple[str, int]]) -> None:
         code = say(str(refusal))
     except KeyboardInterrupt:
         code = say("it was interrupted")
-    except BaseException as error:  # also SystemExit: its code would be taken for a verdict
+    except BaseException as error:  # noqa: BLE001  (also SystemExit: its code would be taken for a verdict)
         code = say(described(error))
     sys.stdout.flush()
     sys.stderr.flush()
@@ -90,5 +90,5 @@ def imported(name: str) -> Any:
         if error.name == name:
             raise Refusal(f"{sys.executable} has no {name}: install it with '{sys.executable} -m pip install {name}'") from None
         raise Refusal(f"{name} of {sys.executable} cannot be imported: {error}; install it again") from None
-    except Exception as error:  # broken libraries raise anything
+    except Exception as error:  # noqa: BLE001  (broken libraries raise anything)
         raise Refusal(f"{name} of {sys.executable} cannot be imported: {described(error)}; install it again") from None

@@ -100,7 +100,9 @@ class Plan:
             if size * 200 < total:
                 continue
             title = f"{part.replace('_', ' ')}: {size / 2**20:,.0f} MiB"
-            bars.append(f'<span title="{title}" style="width:{100 * size / total:.2f}%;background:{colour};display:inline-block;height:22px"></span>')
+            bars.append(
+                f'<span title="{title}" style="width:{100 * size / total:.2f}%;background:{colour};display:inline-block;height:22px"></span>'
+            )
             legend.append(f'<span style="margin-right:1em;white-space:nowrap"><span style="color:{colour}">&#9632;</span> {title}</span>')
         lines = "".join(
             f"<tr><td style='text-align:left'>{html.escape(remedy['title'])}</td><td>{remedy['peak_bytes'] / 2**30:.2f} GiB</td>"
@@ -108,7 +110,9 @@ class Plan:
             for remedy in self.remedies[:5]
         )
         heading = html.escape(repr(self)[1:-1])
-        table = f"<table><tr><th style='text-align:left'>what needs less</th><th>peak</th><th>result</th></tr>{lines}</table>" if lines else ""
+        table = (
+            f"<table><tr><th style='text-align:left'>what needs less</th><th>peak</th><th>result</th></tr>{lines}</table>" if lines else ""
+        )
         return (
             f'<div><b>{heading}</b><div style="font-size:0;margin:6px 0">{"".join(bars)}</div>'
             f'<div style="font-size:90%">{"".join(legend)}</div>{table}</div>'

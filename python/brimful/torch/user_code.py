@@ -60,7 +60,7 @@ def _guarded(what: str, run: Any) -> Any:
         return run()
     except (Refusal, KeyboardInterrupt):
         raise
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  (the code is not ours)
         raise Refusal(f"{what}: {described(error)}") from None
 
 

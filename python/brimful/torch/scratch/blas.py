@@ -21,13 +21,14 @@ def keep_cublas(program: Program, call: Call, lt: bool = False) -> None:
     """The workspaces of this thread's handle; cuBLASLt uses cuBLAS's handle, so that comes with its workspace too."""
     thread = "backward" if call.backward else "forward"
     default_bytes = CUBLAS_BYTES_HOPPER if call.gpu.capability >= (9, 0) else CUBLAS_BYTES
-    size_bytes = default_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes
+    cublas_bytes = default_bytes if call.gpu.cublas_bytes is None else call.gpu.cublas_bytes
     lt_bytes = CUBLAS_LT_BYTES if call.gpu.cublas_lt_bytes is None else call.gpu.cublas_lt_bytes
     if not call.gpu.keeps_cublas:
-        program.scratch(lt_bytes if lt else size_bytes, "cublas workspace")
+        program.scratch(lt_bytes if lt else cublas_bytes, "cublas workspace")
         return
-    program.keep(f"cublas {thread}", size_bytes)
-    if lt:
+    if cublas_bytes:
+        program.keep(f"cublas {thread}", cublas_bytes)
+    if lt and lt_bytes:  # none where it shares cuBLAS's
         program.keep(f"cublaslt {thread}", lt_bytes)
 
 

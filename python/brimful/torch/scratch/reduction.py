@@ -137,9 +137,7 @@ def staging_bytes(
     grid = _ceil_div(num_outputs // output_vector, step_output)
     if values < MAX_VALUES_PER_THREAD or grid > target_grid:
         return 0, 0
-    blocks = max(
-        min(_ceil_div(target_grid, grid), _ceil_div(values, MIN_VALUES_PER_THREAD)), _ceil_div(values, MAX_VALUES_PER_THREAD)
-    )
+    blocks = max(min(_ceil_div(target_grid, grid), _ceil_div(values, MIN_VALUES_PER_THREAD)), _ceil_div(values, MAX_VALUES_PER_THREAD))
     if blocks <= 1:
         return 0, 0
     buffer = accumulator_bytes * num_outputs * blocks
