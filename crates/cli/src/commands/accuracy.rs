@@ -1,6 +1,6 @@
 //! `brimful accuracy`: every measured run against its prediction.
 //!
-//! In: `measured/*.jsonl` and `models/*/NAME.json` under a folder of fixtures. Out: a table in Markdown: error of each row,
+//! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` under a folder of fixtures. Out: a table in Markdown: error of each row,
 //! then median, 90th percentile, worst, and how many are predicted too low. Rows are predicted as `plan --device cpu` does.
 //! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
 
@@ -52,7 +52,11 @@ pub fn run(fixtures: &Path) -> anyhow::Result<String> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
         .with_context(|| format!("{} has no measured runs: give the repository's fixtures folder", folder.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+        // Those of PyTorch are compared in Python, where the models are: `tools/torch_accuracy.py`.
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("tensorflow") && name.ends_with(".jsonl")
+        })
         .collect();
     files.sort();
     let mut text = String::new();
