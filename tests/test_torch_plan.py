@@ -1,6 +1,7 @@
 """`brimful.plan` on real PyTorch models, without a GPU: what it says, what it leaves alone, and what it answers to mistakes."""
 
 import json
+import threading
 
 import pytest
 
@@ -240,6 +241,23 @@ def test_recurrent_attention_and_packed_layers_run():
 
     for model, shape in ((Packed(), (8, 20, 16)), (Attention(), (8, 20, 64)), (nn.LSTMCell(16, 32), (8, 16))):
         assert "partial_capture" not in codes(brimful.plan(model, shape, device="t4"))
+
+
+def test_a_model_that_cannot_be_copied_is_planned_all_the_same():
+    class Locked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.lock, self.calls = nn.Linear(1000, 10), threading.Lock(), 0
+
+        def forward(self, x):
+            with self.lock:
+                self.calls += 1
+            return self.inner(x)
+
+    model = Locked()
+    plan = brimful.plan(model, batch(), device="t4")
+    assert plan.breakdown["parameters"] == (1000 * 10 + 10) * 4 and "partial_capture" not in codes(plan)
+    assert model.calls == 0 and all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_the_plan_shows_itself():

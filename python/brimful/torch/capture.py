@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import threading
 import warnings
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -21,6 +22,7 @@ from .recorder import DEVICE, GRADIENT, INPUT, LIBRARIES, OPTIMIZER_STATE, PARAM
 from .scratch import Gpu
 
 STEPS = 2
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass
@@ -55,7 +57,12 @@ class Recording:
 
 
 def record(job: Job, batch_size: int, strings: Strings) -> Recording:
-    """Two steps with this batch size."""
+    """Two steps with this batch size. One capture runs at a time: it changes what PyTorch dispatches to while it lasts."""
+    with _ONE_AT_A_TIME:
+        return _record(job, batch_size, strings)
+
+
+def _record(job: Job, batch_size: int, strings: Strings) -> Recording:
     stopped = None
     with torch.random.fork_rng(devices=[]), _planned_device(job.compiled), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
         model, memo = replicas.of_model(job.model, job.dtype)

@@ -39,8 +39,31 @@ def of_model(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tuple[
         for value in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
             if isinstance(value, torch.Tensor) and id(value) not in memo:
                 memo[id(value)] = _fake(value, dtype)
-    replica = copy.deepcopy(model, memo)
-    return replica, memo
+    tensors = dict(memo)
+    try:
+        return copy.deepcopy(model, memo), memo
+    except Exception:  # a lock, an open file, a handle of a library: what cannot be copied is shared
+        return _shallow(model, tensors), tensors
+
+
+def _shallow(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
+    """A copy of the tree of modules alone, with the copies of the tensors."""
+    known = memo.get(id(module))
+    if isinstance(known, torch.nn.Module):
+        return known
+    twin = object.__new__(type(module))
+    memo[id(module)] = twin
+    for name, value in vars(module).items():
+        if name in ("_parameters", "_buffers"):
+            value = type(value)((key, memo.get(id(tensor), tensor)) for key, tensor in value.items())
+        elif name == "_modules":
+            value = type(value)((key, child if child is None else _shallow(child, memo)) for key, child in value.items())
+        elif isinstance(value, torch.Tensor):
+            value = memo.get(id(value), value)
+        elif isinstance(value, (dict, list, set)):
+            value = copy.copy(value)
+        twin.__dict__[name] = value
+    return twin
 
 
 def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torch.optim.Optimizer:

@@ -175,7 +175,7 @@ fn recorded_range(report: &Report) -> String {
     if human(high) == human(peak.reserved_bytes) {
         return used;
     }
-    format!("{used} It may come to {}, because not all could be recorded.", size(high))
+    format!("{used} It may come to {}.", size(high))
 }
 
 fn breakdown(report: &Report, page: &mut Page) {
