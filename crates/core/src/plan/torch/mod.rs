@@ -85,7 +85,7 @@ fn report(context: &Context<'_>, verdict: Verdict, found: search::Found) -> Repo
             allocated_bytes: placement.peak_allocated_bytes,
             reserved_bytes: placement.peak_reserved_bytes,
             device_bytes,
-            low_bytes: placement.peak_allocated_bytes.saturating_add(context_bytes),
+            low_bytes: lowered(placement.peak_allocated_bytes, request.lower).saturating_add(context_bytes),
             high_bytes: outcome.high_bytes().saturating_add(context_bytes),
             floor_bytes: placement.floor_peak_bytes,
             at: placement.peak_event.and_then(|event| {
@@ -106,4 +106,8 @@ fn report(context: &Context<'_>, verdict: Verdict, found: search::Found) -> Repo
         assumptions: request.assumptions.clone(),
         notes: inspect::notes(context.capture, request, outcome, &found.bounded),
     }
+}
+
+fn lowered(bytes: u64, lower: f64) -> u64 {
+    bytes.saturating_sub((bytes as f64 * lower) as u64)
 }

@@ -44,6 +44,9 @@ pub enum RequestError {
     /// A range that is no range.
     #[error("widen is {0}, but must be a share from 0 to 1")]
     Widen(f64),
+    /// The same, on the other side.
+    #[error("lower is {0}, but must be a share from 0 to 1")]
+    Lower(f64),
 }
 
 /// What is asked.
@@ -79,6 +82,8 @@ pub struct Request {
     pub notes: Vec<NoteReport>,
     /// The share by which the upper end lies above the prediction.
     pub widen: f64,
+    /// The share by which the lower end lies below what is allocated at the peak.
+    pub lower: f64,
 }
 
 /// A module of the model.
@@ -130,6 +135,8 @@ struct Written {
     notes: Vec<Note>,
     #[serde(default)]
     widen: f64,
+    #[serde(default)]
+    lower: f64,
 }
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -188,6 +195,9 @@ impl Request {
         if !(0.0..=1.0).contains(&written.widen) {
             return Err(RequestError::Widen(written.widen));
         }
+        if !(0.0..=1.0).contains(&written.lower) {
+            return Err(RequestError::Lower(written.lower));
+        }
         let mut device = written.device.map(device).transpose()?;
         if let (Some(device), Some(context_bytes)) = (&mut device, written.context_bytes) {
             if device.capacity_bytes.is_some_and(|capacity| context_bytes > capacity) {
@@ -221,6 +231,7 @@ impl Request {
             assumptions: written.assumptions.into_iter().map(NoteReport::from).collect(),
             notes: written.notes.into_iter().map(NoteReport::from).collect(),
             widen: written.widen,
+            lower: written.lower,
         })
     }
 
@@ -323,6 +334,7 @@ mod tests {
             (r#"{"batch": 8, "device": "t4", "memory": "99GiB"}"#, "more than Tesla T4 has"),
             (r#"{"batch": 8, "alloc_conf": "backend:cudaMallocAsync"}"#, "not simulated"),
             (r#"{"batch": 8, "widen": 2.0}"#, "widen is 2"),
+            (r#"{"batch": 8, "lower": -0.5}"#, "lower is -0.5"),
             (r#"{"batch": 8, "device": "t4", "context_bytes": 17179869184}"#, "more than Tesla T4 has"),
             (r#"{"batch": 8, "mode": "sleeping"}"#, "sleeping"),
         ] {
