@@ -22,17 +22,7 @@ def measure(job, steps=3):
     device = torch.device("cuda")
     torch.manual_seed(0)
     torch.zeros(1, device=device)
-    model, kind, size = torch_jobs.make_model(job)
-    if job.get("variant") == "frozen":
-        torch_jobs.freeze_backbone(model)
-    model.to(device)
-    if job.get("channels_last"):
-        model = model.to(memory_format=torch.channels_last)
-    optimizer = torch_jobs.OPTIMIZERS[job["opt"]]([p for p in model.parameters() if p.requires_grad])
-    scaler = torch.amp.GradScaler("cuda") if job.get("dtype") == "fp16" else None
-    dtype = torch.bfloat16 if job.get("dtype") == "bf16_pure" else torch.float32
-    batch = torch_jobs.make_batch(kind, size, job["batch"], dtype, device)
-    step = torch_jobs.make_step(job, kind, scaler)
+    model, optimizer, batch, step = torch_jobs.on_device(job, device)
     if job.get("variant") == "compile":
         model = torch.compile(model)
     result = dict(job, params=sum(p.numel() for p in model.parameters()), alloc_before=torch.cuda.memory_allocated(), steps=[])

@@ -51,17 +51,7 @@ def record(job, steps=2):
             return result
 
     torch.cuda.memory._record_memory_history(max_entries=4_000_000, context=None)
-    model, kind, size = torch_jobs.make_model(job)
-    if job.get("variant") == "frozen":
-        torch_jobs.freeze_backbone(model)
-    model.to(device)
-    if job.get("channels_last"):
-        model = model.to(memory_format=torch.channels_last)
-    optimizer = torch_jobs.OPTIMIZERS[job["opt"]]([p for p in model.parameters() if p.requires_grad])
-    scaler = torch.amp.GradScaler("cuda") if job.get("dtype") == "fp16" else None
-    dtype = torch.bfloat16 if job.get("dtype") == "bf16_pure" else torch.float32
-    batch = torch_jobs.make_batch(kind, size, job["batch"], dtype, device)
-    step = torch_jobs.make_step(job, kind, scaler)
+    model, optimizer, batch, step = torch_jobs.on_device(job, device)
     result = dict(job, alloc_before=torch.cuda.memory_allocated(), peaks=[])
     with Bracket():
         for _ in range(steps):

@@ -336,3 +336,17 @@ def make_step(job, kind, scaler):
             optimizer.step()
 
     return inference if job.get("variant") == "inference" else train
+
+
+def on_device(job, device):
+    """The job ready to run: model, optimizer, batch and step."""
+    model, kind, size = make_model(job)
+    if job.get("variant") == "frozen":
+        freeze_backbone(model)
+    model.to(device)
+    if job.get("channels_last"):
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = OPTIMIZERS[job["opt"]]([p for p in model.parameters() if p.requires_grad])
+    scaler = torch.amp.GradScaler("cuda") if job.get("dtype") == "fp16" else None
+    dtype = torch.bfloat16 if job.get("dtype") == "bf16_pure" else torch.float32
+    return model, optimizer, make_batch(kind, size, job["batch"], dtype, device), make_step(job, kind, scaler)
