@@ -80,6 +80,8 @@ def plan(
     assumptions += assumed
     stand_in = steps.StandInLoss()
     training = mode == "train"
+    if training and step is None and optimizers.needs_closure(optimizer):
+        raise ValueError("LBFGS calls the model itself: give your training step with step=, a function of (model, optimizer, batch)")
     make = optimizers.maker(optimizer) if training else None
     if step is None:
         step = steps.training(loss, precision, accumulate, stand_in) if training else steps.inference(precision)
@@ -114,9 +116,11 @@ def plan(
 def _unwrapped(model: torch.nn.Module, compile: bool) -> tuple[torch.nn.Module, bool, list[dict]]:
     """The model that a wrapper holds, and what is left out with the wrapper."""
     assumptions = []
-    if hasattr(model, "_orig_mod"):
-        model, compile = model._orig_mod, True
-    if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+    wrappers = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    while hasattr(model, "_orig_mod") or isinstance(model, wrappers):
+        if hasattr(model, "_orig_mod"):
+            model, compile = model._orig_mod, True
+            continue
         text = f"{type(model).__name__} is left out: one replica is planned, without buffers for communication."
         assumptions.append({"code": "one_replica", "text": text})
         model = model.module
@@ -147,8 +151,17 @@ def _record(job: capture.Job, asked: int, place: dict) -> Recorded:
         return Recorded(first, _native.Capture(strings.table, asked, first.rows, asked, None))
     other = _other_batch(first, strings, asked, place)
     second = capture.record(job, other, strings)
-    rows = second.rows if second.stopped is None else None
-    return Recorded(first, _native.Capture(strings.table, asked, first.rows, other, rows))
+    if second.stopped is not None:
+        first.other_stopped = f"batch {other}: {second.stopped}"
+        return Recorded(first, _native.Capture(strings.table, asked, first.rows, other, None))
+    native = _native.Capture(strings.table, asked, first.rows, other, second.rows)
+    if not native.paired and asked == 1:
+        # A single sample is a special case for much code: two and more say what others need.
+        two = capture.record(job, 2, strings)
+        if two.stopped is None and other > 2:
+            pair = _native.Capture(strings.table, 2, two.rows, other, second.rows)
+            native = pair if pair.paired else native
+    return Recorded(first, native)
 
 
 def _other_batch(first: capture.Recording, strings: Strings, asked: int, place: dict) -> int:
@@ -191,6 +204,9 @@ def _notes(recorded: Recorded, compiled: bool) -> list[dict]:
             "part before it: change that line, or give a step without it with step=."
         )
         notes.append({"code": "partial_capture", "text": text})
+    if first.other_stopped is not None:
+        text = f"Only the batch asked for could be captured, so nothing is said about others; with {first.other_stopped}."
+        notes.append({"code": "other_batch_stopped", "text": text})
     if first.values_read:
         lines = ", ".join(first.values_read[:3])
         text = f"The code reads values of tensors, which have none here: each was taken as true or one ({lines})."

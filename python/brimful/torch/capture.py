@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import random
 import sys
 import threading
 import warnings
@@ -50,6 +51,7 @@ class Recording:
     values_read: list[str] = field(default_factory=list)
     bounded: list[str] = field(default_factory=list)
     empty: bool = False  # nothing but the set-up
+    other_stopped: str | None = None  # why the second batch size could not be recorded
     libraries: tuple[bool, bool] = (True, True)  # cuBLAS, cuDNN
     autocast: torch.dtype | None = None  # of the last region under autocast
     optimizer: str = ""  # its class
@@ -64,7 +66,7 @@ def record(job: Job, batch_size: int, strings: Strings) -> Recording:
 
 def _record(job: Job, batch_size: int, strings: Strings) -> Recording:
     stopped = None
-    with torch.random.fork_rng(devices=[]), _planned_device(job.compiled), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
+    with _own_state(), _planned_device(job.compiled), FakeTensorMode(allow_non_fake_inputs=True) as fake_mode:
         model, memo = replicas.of_model(job.model, job.dtype)
         if model.training != job.train:
             model.train(job.train)
@@ -81,7 +83,7 @@ def _record(job: Job, batch_size: int, strings: Strings) -> Recording:
             stack.enter_context(kernels.installed(job.gpu))
             stack.enter_context(autocast.installed())
             stack.enter_context(_hooks(recorder, model, optimizer))
-            stack.enter_context(redirect.installed())
+            stack.enter_context(redirect.installed(recorder.is_input))
             collecting = gc.isenabled()
             gc.disable()
             try:
@@ -103,11 +105,55 @@ def _record(job: Job, batch_size: int, strings: Strings) -> Recording:
         list(recorder.values_read),
         list(recorder.bounded),
         recorder.call < 0,
+        None,
         recorder.libraries(),
         autocast.used[-1] if autocast.used else None,
         type(optimizer).__name__ if optimizer is not None else "",
         recorder.weights_bytes(),
     )
+
+
+@contextlib.contextmanager
+def _own_state():
+    """Whatever the caller has set: gradients on, autocast off, tensors on the host by default, and random numbers given back."""
+    numpy = sys.modules.get("numpy")
+    states = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    scalers: dict[int, tuple[Any, dict]] = {}
+    touched = ("scale", "unscale_", "step", "update")
+    methods = {name: getattr(torch.amp.GradScaler, name) for name in touched}
+
+    def isolated(method: Callable) -> Callable:
+        def run(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            if id(scaler) not in scalers:
+                scalers[id(scaler)] = (scaler, dict(vars(scaler)))
+                fresh = vars(type(scaler)(device="cpu", enabled=scaler.is_enabled()))
+                for name in ("_scale", "_growth_tracker", "_per_optimizer_states"):
+                    if name in fresh:
+                        vars(scaler)[name] = fresh[name]
+            return method(scaler, *args, **kwargs)
+
+        return run
+
+    try:
+        for name, method in methods.items():
+            setattr(torch.amp.GradScaler, name, isolated(method))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.random.fork_rng(devices=[]))
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(torch.autocast("cpu", enabled=False))
+            if torch.get_default_device().type != "cpu":
+                stack.enter_context(torch.device("cpu"))
+            yield
+    finally:
+        for name, method in methods.items():
+            setattr(torch.amp.GradScaler, name, method)
+        for scaler, state in scalers.values():
+            vars(scaler).clear()
+            vars(scaler).update(state)
+        random.setstate(states[0])
+        if numpy is not None:
+            numpy.random.set_state(states[1])
 
 
 def _set_up(recorder: Recorder, model: torch.nn.Module, names: dict[int, str], optimizer: Any, batch: Any) -> None:
@@ -183,6 +229,9 @@ def _planned_device(compiled: bool):
         (foreach, "_foreach_supported_types", [torch.Tensor, torch.nn.Parameter, FakeTensor]),
         (optimizers, "_foreach_supported_types", [torch.Tensor, torch.nn.Parameter, FakeTensor]),
     ]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.optim.") and hasattr(module, "_get_capturable_supported_devices"):
+            patches.append((module, "_get_capturable_supported_devices", lambda *args, **kwargs: ["cuda", "cpu"]))
     utilities = sys.modules.get("transformers.utils.import_utils")
     if utilities is not None:
         # Transformers leaves its shortcuts out while it is compiled, and for fake tensors; an eager run on a GPU takes them.

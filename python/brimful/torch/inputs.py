@@ -71,8 +71,8 @@ def batch_size(batch: Any) -> int:
     raise InputError("no input has a first dimension: give at least one tensor whose first dimension is the batch")
 
 
-def call(model: torch.nn.Module, batch: Any) -> tuple[Any, tuple]:
-    """The model's output, and the inputs that its forward does not take."""
+def call(model: torch.nn.Module, batch: Any, optional: bool) -> tuple[Any, tuple]:
+    """The model's output, and the inputs that its forward does not take, or need not take where optional ones are not passed."""
     if isinstance(batch, Mapping):
         names = _names(model)
         if names is None:
@@ -80,7 +80,7 @@ def call(model: torch.nn.Module, batch: Any) -> tuple[Any, tuple]:
         taken = {name: value for name, value in batch.items() if name in names}
         return model(**taken), tuple(value for name, value in batch.items() if name not in names)
     if isinstance(batch, (tuple, list)):
-        count = _positional(model)
+        count = _positional(model, optional)
         return model(*batch[:count]), tuple(batch[count:])
     return model(batch), ()
 
@@ -99,11 +99,13 @@ def _names(model: torch.nn.Module) -> set[str] | None:
     return {parameter.name for parameter in parameters}
 
 
-def _positional(model: torch.nn.Module) -> int | None:
-    """How many of the inputs forward takes: those without a default, and all if it takes any number."""
+def _positional(model: torch.nn.Module, optional: bool) -> int | None:
+    """How many of the inputs forward takes: those without a default, or with those that have one; all if it takes any number."""
     parameters = _parameters(model)
+    # Models of transformers have a dozen optional arguments before their labels: those go by name.
+    optional = optional and all(parameter.name != "labels" for parameter in parameters)
     if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
         return None
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [p for p in parameters if p.kind in kinds and p.default is p.empty]
+    needed = [p for p in parameters if p.kind in kinds and (optional or p.default is p.empty)]
     return max(1, len(needed))

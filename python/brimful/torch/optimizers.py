@@ -25,13 +25,14 @@ def known() -> list[str]:
     return sorted({*_NAMED, *(name.lower() for name in classes if name != "Optimizer")})
 
 
+def needs_closure(optimizer: Any) -> bool:
+    """Whether its step calls the model itself, which only a step of the user's can do."""
+    name = optimizer if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__)
+    return "lbfgs" in name.lower()
+
+
 def maker(optimizer: Any) -> Callable:
     """What makes the optimizer for a model's replica."""
-    needs_closure = "lbfgs" in (
-        optimizer.lower() if isinstance(optimizer, str) else getattr(optimizer, "__name__", type(optimizer).__name__).lower()
-    )
-    if needs_closure:
-        raise ValueError("LBFGS calls the model itself: give your training step with step=, a function of (model, optimizer, batch)")
     if isinstance(optimizer, torch.optim.Optimizer):
         return lambda model, memo: replicas.of_optimizer(optimizer, memo)
     if isinstance(optimizer, str):
@@ -49,8 +50,9 @@ def _of_name(text: str) -> Callable:
         raise ValueError(f"'{text}' is not an optimizer of this PyTorch: write one of {', '.join(known())}, or give the optimizer itself")
     if name in _NAMED and not options:
         return lambda model, memo: _NAMED[name](_trainable(model))
-    extra = {"lr": 1e-3} if name == "sgd" else {}
-    return lambda model, memo: classes[name](_trainable(model), **extra, **options)
+    extra = {"sgd": {"lr": 1e-3}, "momentum": {"lr": 1e-3, "momentum": 0.9}}.get(name, {})
+    made = torch.optim.SGD if name == "momentum" else classes[name]
+    return lambda model, memo: made(_trainable(model), **extra, **options)
 
 
 def _trainable(model: torch.nn.Module) -> list:

@@ -16,14 +16,17 @@ import torch
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import host, scratch
+from . import scratch
 from .fast import FastPath
+from .host import Host
 from .results import RESULTS
 
 ALLOC, FREE, RELABEL, MARK, STEP = range(5)
 PARAMETER, GRADIENT, OPTIMIZER_STATE, SAVED_ACTIVATION, INPUT, TEMPORARY, WORKSPACE = range(7)
 SETUP, FORWARD, BACKWARD, OPTIMIZER = range(4)
 COLUMNS = 9
+# A line that reads more values than this waits for one that will not come.
+MAX_READS = 5_000
 
 # The planned device is written as a CPU with an index: ops behave as on any device, and tensors that the user's code leaves on the
 # host are told apart from those on the device.
@@ -59,6 +62,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, mode: FakeTensorMode, strings: Strings, gpu: scratch.Gpu, places: "Places") -> None:
         super().__init__()
         self._fast = FastPath(mode, DEVICE)
+        self.host = Host(DEVICE, self._planned)
         self.rows = array("q")
         self.strings = strings
         self.gpu = gpu
@@ -69,7 +73,7 @@ class Recorder(TorchDispatchMode):
         self.call = -1
         self.buffers = 0
         self.closed = False
-        self.values_read: dict[str, None] = {}
+        self.values_read: dict[str, int] = {}
         self.bounded: dict[str, None] = {}
         self._live: dict[int, tuple[int, int, Any]] = {}
         self._kept: set[str] = set()
@@ -121,6 +125,13 @@ class Recorder(TorchDispatchMode):
         """Whether the tensor's storage is already counted, or is none that can be."""
         return tensor.layout != torch.strided or tensor.untyped_storage()._cdata in self._live
 
+    def is_input(self, tensor: Any) -> bool:
+        """Whether it is a part of the batch."""
+        if not isinstance(tensor, torch.Tensor) or tensor.device != DEVICE or tensor.layout != torch.strided:
+            return False
+        entry = self._live.get(tensor.untyped_storage()._cdata)
+        return entry is not None and self.rows[entry[1] + 6] == INPUT
+
     def set_role(self, tensor: torch.Tensor, role: int) -> None:
         """Says what a storage is for, from its birth on."""
         entry = self._live.get(tensor.untyped_storage()._cdata) if tensor.layout == torch.strided else None
@@ -155,6 +166,12 @@ class Recorder(TorchDispatchMode):
         """A tensor on the device, for results that are made here; it is counted when its op is."""
         return self._fast.empty(shape, dtype, like)
 
+    def _planned(self, real: torch.Tensor) -> torch.Tensor:
+        """What stands for a tensor that a closure reaches: on the device, as it would have to be on a GPU."""
+        planned = self._fast.empty(real.shape, real.dtype, torch.contiguous_format)
+        self.born(planned, self.strings.number("closure"), role=INPUT)
+        return planned
+
     # --- ops ---
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -165,7 +182,7 @@ class Recorder(TorchDispatchMode):
         special = RESULTS.get(name)
         result = NotImplemented if special is None else special(self, func, args, kwargs)
         if result is NotImplemented:
-            result = host.run(name, func, args, kwargs, DEVICE)
+            result, args, kwargs = self.host.run(name, func, args, kwargs)
             if result is not NotImplemented:
                 return result
             result = self._fast.run(func, args, kwargs, self.optimizing)
@@ -252,7 +269,9 @@ class Recorder(TorchDispatchMode):
     def value_read(self) -> str:
         """Remembers the line whose code reads a value that is not there."""
         line = self.places.source()
-        self.values_read[line] = None
+        reads = self.values_read[line] = self.values_read.get(line, 0) + 1
+        if reads > MAX_READS:
+            raise RuntimeError(f"{line} reads values of tensors again and again, and these have none")
         return line
 
 
@@ -297,4 +316,4 @@ class Places:
         return ""
 
 
-LIBRARIES = (torch.__path__[0], __file__.rsplit("/torch/", 1)[0])
+LIBRARIES = (torch.__path__[0] + "/", __file__.rsplit("/torch/", 1)[0] + "/")

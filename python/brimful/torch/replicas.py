@@ -8,7 +8,7 @@ meet a fake one.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 
@@ -36,14 +36,25 @@ def of_model(model: torch.nn.Module, dtype: torch.dtype | None = None) -> tuple[
     """A copy of the model without data, and what stands for each of its tensors, by id."""
     memo: dict[int, Any] = {}
     for module in model.modules():
-        for value in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
+        for value in (*module._parameters.values(), *module._buffers.values(), *_tensors(vars(module))):
             if isinstance(value, torch.Tensor) and id(value) not in memo:
+                if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+                    raise ValueError("a lazy module has no weights yet: call the model with one batch before it is planned")
                 memo[id(value)] = _fake(value, dtype)
     tensors = dict(memo)
     try:
         return copy.deepcopy(model, memo), memo
     except Exception:  # a lock, an open file, a handle of a library: what cannot be copied is shared
         return _shallow(model, tensors), tensors
+
+
+def _tensors(attributes: dict) -> Iterator[torch.Tensor]:
+    """The tensors among a module's attributes, also in lists and dicts."""
+    for name, value in attributes.items():
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple, dict)) and name not in ("_modules", "_parameters", "_buffers"):
+            yield from (leaf for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
 
 
 def _shallow(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
@@ -53,30 +64,54 @@ def _shallow(module: torch.nn.Module, memo: dict[int, Any]) -> torch.nn.Module:
         return known
     twin = object.__new__(type(module))
     memo[id(module)] = twin
+
+    def twin_of(value: Any) -> Any:
+        if isinstance(value, torch.nn.Module):
+            return _shallow(value, memo)
+        return memo.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
     for name, value in vars(module).items():
         if name in ("_parameters", "_buffers"):
             value = type(value)((key, memo.get(id(tensor), tensor)) for key, tensor in value.items())
         elif name == "_modules":
             value = type(value)((key, child if child is None else _shallow(child, memo)) for key, child in value.items())
-        elif isinstance(value, torch.Tensor):
-            value = memo.get(id(value), value)
-        elif isinstance(value, (dict, list, set)):
+        elif isinstance(value, (torch.Tensor, torch.nn.Module)):
+            value = twin_of(value)
+        elif name.startswith("_") and name.endswith("_hooks"):
             value = copy.copy(value)
+        elif isinstance(value, (dict, list, tuple)):
+            value = torch.utils._pytree.tree_map(twin_of, value)
         twin.__dict__[name] = value
     return twin
 
 
 def of_optimizer(optimizer: torch.optim.Optimizer, memo: dict[int, Any]) -> torch.optim.Optimizer:
-    """The user's optimizer over the copies of its parameters, as it is before its first step."""
-    twin = object.__new__(type(optimizer))
-    # A scheduler wraps `step` on the object itself: that one would step the user's optimizer.
-    twin.__dict__.update({name: value for name, value in vars(optimizer).items() if name not in ("step", "zero_grad")})
-    twin.state = type(optimizer.state)(dict)
-    twin.param_groups = []
-    for group in optimizer.param_groups:
-        new = {key: value for key, value in group.items() if key != "params"}
-        new["params"] = [memo[id(parameter)] if id(parameter) in memo else _fake(parameter) for parameter in group["params"]]
-        twin.param_groups.append(new)
+    """The user's optimizer over the copies of its parameters, as it is before its first step; and those that it holds in turn."""
+    known = memo.get(id(optimizer))
+    if isinstance(known, torch.optim.Optimizer):
+        return known
+    twin = memo[id(optimizer)] = object.__new__(type(optimizer))
+    for name, value in vars(optimizer).items():
+        # A scheduler wraps `step` on the object itself: that one would step the user's optimizer.
+        if name in ("step", "zero_grad", "state", "param_groups"):
+            continue
+        if isinstance(value, torch.optim.Optimizer):
+            value = of_optimizer(value, memo)
+        elif name.endswith("_hooks") and isinstance(value, dict):
+            value = type(value)()
+        elif isinstance(value, (dict, list)):
+            value = copy.copy(value)
+        twin.__dict__[name] = value
+    twin.state = type(optimizer.state)(dict) if hasattr(optimizer.state, "default_factory") else {}
+    # Wrappers share the groups of what they wrap.
+    groups = memo.get(id(optimizer.param_groups))
+    if groups is None:
+        groups = memo[id(optimizer.param_groups)] = []
+        for group in optimizer.param_groups:
+            new = {key: value for key, value in group.items() if key != "params"}
+            new["params"] = [memo[id(parameter)] if id(parameter) in memo else _fake(parameter) for parameter in group["params"]]
+            groups.append(new)
+    twin.param_groups = groups
     return twin
 
 

@@ -33,9 +33,16 @@ class Plan:
         self.report: dict = json.loads(capture.plan(json.dumps(request)))
 
     @property
-    def fits(self) -> bool:
-        """Whether the job fits, if tightly."""
-        return self.report["verdict"] != "does_not_fit"
+    def fits(self) -> bool | None:
+        """Whether the job fits, if tightly; None if only a part of the step could be captured, and that part fits."""
+        if self.report["verdict"] == "does_not_fit":
+            return False
+        return None if self.partial else True
+
+    @property
+    def partial(self) -> bool:
+        """Whether the capture stopped before the end of the step; a note says where and why."""
+        return any(note["code"] == "partial_capture" for note in self.notes)
 
     @property
     def verdict(self) -> str:
@@ -69,6 +76,8 @@ class Plan:
 
     def at(self, batch: int) -> "Plan":
         """The plan for another batch, from the same capture."""
+        if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
+            raise ValueError(f"batch is {batch!r}: write a number of samples, 1 or more")
         return Plan(self._capture, {**self._request, "batch": batch})
 
     def assume(self, code: str, text: str) -> None:
@@ -90,7 +99,7 @@ class Plan:
 
     def __repr__(self) -> str:
         gib = self.peak.device_bytes / 2**30
-        return f"<Plan: {self.report['model']['name']} at batch {self.report['job']['batch']}, {gib:.2f} GiB, {self.verdict}>"
+        return f"<Plan: {self.report['model']['name']} at batch {self.report['job']['batch']}, {gib:.2f} GiB, {'a part of the step only' if self.partial else self.verdict}>"
 
     def _repr_html_(self) -> str:
         total = max(1, sum(self.breakdown.values()))

@@ -28,8 +28,9 @@ def result(*names: str) -> Callable:
 @result("aten._local_scalar_dense")
 def read_value(recorder, func, args, kwargs) -> Any:
     tensor = args[0]
-    if type(tensor) is torch.Tensor and tensor.device.type == "cpu":
-        return NotImplemented
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu":
+        with torch._C._DisableTorchDispatch():
+            return func(tensor)
     if recorder.optimizing:
         return 1.0  # the step's number: not zero, which it is divided by
     constant = getattr(tensor, "constant", None)
@@ -37,7 +38,7 @@ def read_value(recorder, func, args, kwargs) -> Any:
         return constant.item()
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename.endswith("grad_scaler.py"):
+        if frame.f_code.co_filename.endswith(("grad_scaler.py", "clip_grad.py")):
             return 0.0  # no gradient was infinite: the step is taken
         frame = frame.f_back
     recorder.value_read()
@@ -49,7 +50,9 @@ def read_value(recorder, func, args, kwargs) -> Any:
 @result("aten.lift_fresh")
 def from_data(recorder, func, args, kwargs) -> Any:
     """Numbers that the code writes down stay as they are: host tensors with their values."""
-    return args[0] if type(args[0]) is torch.Tensor and args[0].device.type == "cpu" else NotImplemented
+    if type(args[0]) is not torch.Tensor or args[0].device.type != "cpu":
+        return NotImplemented
+    return recorder.host.made(args[0])
 
 
 @result("prim.device")
@@ -160,6 +163,42 @@ def masked_index(recorder, func, args, kwargs) -> Any:
         else:
             positions.append(index)
     return func(args[0], positions)
+
+
+@result("aten._unique2", "aten.unique_dim", "aten.unique_consecutive")
+def unique(recorder, func, args, kwargs) -> Any:
+    """How many values differ cannot be known: all of them are counted."""
+    recorder.bounded[recorder.places.source()] = None
+    tensor = args[0]
+    whole = tensor.shape if func._schema.name.endswith("unique_dim") else [tensor.numel()]
+    return recorder.empty(whole, tensor.dtype), recorder.empty(tensor.shape, torch.int64), recorder.empty([tensor.numel()], torch.int64)
+
+
+@result("aten._ctc_loss")
+def ctc_loss(recorder, func, args, kwargs) -> Any:
+    """Targets are taken to be as long as the longest can be."""
+    steps, batch = args[0].shape[:2]
+    longest = args[1].shape[-1] if args[1].dim() > 1 else max(1, args[1].numel() // max(1, batch))
+    return recorder.empty([batch], args[0].dtype), recorder.empty([batch, steps, 2 * longest + 1], args[0].dtype)
+
+
+@result("aten._ctc_loss_backward")
+def ctc_loss_backward(recorder, func, args, kwargs) -> Any:
+    return recorder.empty(args[1].shape, args[1].dtype)
+
+
+@result("aten._thnn_fused_gru_cell")
+def gru_cell(recorder, func, args, kwargs) -> Any:
+    hidden = args[2]
+    return recorder.empty(hidden.shape, hidden.dtype), recorder.empty([hidden.shape[0], 5 * hidden.shape[1]], hidden.dtype)
+
+
+@result("aten._thnn_fused_gru_cell_backward")
+def gru_cell_backward(recorder, func, args, kwargs) -> Any:
+    batch, width = args[0].shape
+    gates = [recorder.empty([batch, 3 * width], args[0].dtype) for _ in range(2)]
+    biases = [recorder.empty([3 * width], args[0].dtype) if args[2] else None for _ in range(2)]
+    return (*gates, recorder.empty([batch, width], args[0].dtype), *biases)
 
 
 @result("aten._pack_padded_sequence")

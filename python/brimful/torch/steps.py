@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 import torch
 
+from . import replicas
 from .inputs import call
 
 AUTOCAST = {"mixed_bfloat16": torch.bfloat16, "mixed_float16": torch.float16}
@@ -25,14 +26,19 @@ class StandInLoss:
 def training(loss: Any, precision: str, accumulate: int, stand_in: StandInLoss) -> Callable:
     """Forward, backward and the optimizer's step, over `accumulate` micro-batches."""
     amp = AUTOCAST.get(precision)
-    scaler = torch.amp.GradScaler("cpu") if amp == torch.float16 else None
 
     def step(model: torch.nn.Module, optimizer: Any, batch: Any) -> None:
+        # Both belong to one capture, as the copies of the model and the optimizer do.
+        own = vars(optimizer).setdefault("_brimful", {})
+        scaler = own.setdefault("scaler", torch.amp.GradScaler("cpu")) if amp == torch.float16 else None
+        if isinstance(loss, torch.nn.Module) and "loss" not in own:
+            own["loss"] = replicas.of_model(loss)[0]
+        measure = own.get("loss", loss)
         optimizer.zero_grad(set_to_none=True)
         for piece in split(batch, accumulate):
             with torch.autocast("cuda", dtype=amp, enabled=amp is not None):
-                outputs, left = call(model, piece)
-                value = loss_of(loss, outputs, piece, left, stand_in)
+                outputs, left = call(model, piece, loss is None)
+                value = loss_of(measure, outputs, piece, left, stand_in)
                 if accumulate > 1:
                     value = value / accumulate
             (value if scaler is None else scaler.scale(value)).backward()
@@ -51,7 +57,7 @@ def inference(precision: str) -> Callable:
 
     def step(model: torch.nn.Module, optimizer: Any, batch: Any) -> Any:
         with torch.no_grad(), torch.autocast("cuda", dtype=amp, enabled=amp is not None):
-            return call(model, batch)[0]
+            return call(model, batch, False)[0]
 
     return step
 
@@ -73,7 +79,8 @@ def loss_of(loss: Any, outputs: Any, inputs: Any, left: tuple, stand_in: StandIn
     """The user's loss, the output's own, or one that stands for it."""
     if loss is not None:
         # PyTorch's losses take the target; a function of the user's takes all inputs.
-        return loss(outputs, left[0]) if isinstance(loss, torch.nn.Module) and left else loss(outputs, inputs)
+        plain = isinstance(loss, torch.nn.Module) or getattr(loss, "__module__", None) == "torch.nn.functional"
+        return loss(outputs, left[0]) if plain and left else loss(outputs, inputs)
     own = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
     if isinstance(own, torch.Tensor):
         return own
