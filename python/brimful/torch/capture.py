@@ -141,7 +141,9 @@ def _own_state():
             stack.enter_context(torch.random.fork_rng(devices=[]))
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
-            stack.enter_context(torch.autocast("cpu", enabled=False))
+            # Not by a context: within one, the casts of weights would be kept until it ends.
+            stack.callback(torch.set_autocast_enabled, "cpu", torch.is_autocast_enabled("cpu"))
+            torch.set_autocast_enabled("cpu", False)
             if torch.get_default_device().type != "cpu":
                 stack.enter_context(torch.device("cpu"))
             yield
