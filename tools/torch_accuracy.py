@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import logging
+import math
 import pathlib
 import warnings
 
@@ -95,7 +96,7 @@ def compare(path: pathlib.Path, show_rows: bool) -> None:
             if errors:
                 under = sum(row[part] < -0.05 for row in large if row[part] is not None)
                 print(
-                    f"    {part:9} median {errors[len(errors) // 2]:6.2%}  90th percentile {errors[int(0.9 * (len(errors) - 1))]:6.2%}  "
+                    f"    {part:9} median {errors[len(errors) // 2]:6.2%}  90th percentile {errors[math.ceil(0.9 * len(errors)) - 1]:6.2%}  "
                     f"worst {errors[-1]:6.2%}  under by more than 5 %: {under}"
                 )
         small = [abs(row["off_mib"]) for row in chosen if row["measured"] <= LARGE_BYTES]
