@@ -104,7 +104,7 @@ def plan(
         "modules": _modules(model),
         "accumulate": accumulate,
         "assumptions": assumptions,
-        "notes": _notes(recorded, compile),
+        "notes": _notes(recorded, compile) + _left_out(model),
         "widen": COMPILE_WIDEN if compile else WIDEN,
         "lower": COMPILE_LOWER if compile else 0.0,
     }
@@ -193,6 +193,15 @@ def _modules(model: torch.nn.Module) -> list[dict]:
         {"path": path, "class": type(module).__name__, "parameters": sum(p.numel() for p in module.parameters(recurse=False))}
         for path, module in model.named_modules()
     ]
+
+
+def _left_out(model: torch.nn.Module) -> list[dict]:
+    """What the copies of the parameters do not have."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            text = f"Hooks on parameters ({name} has one) are left out: an optimizer that steps within backward is not seen."
+            return [{"code": "parameter_hooks", "text": text}]
+    return []
 
 
 def _notes(recorded: Recorded, compiled: bool) -> list[dict]:

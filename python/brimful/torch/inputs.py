@@ -30,6 +30,8 @@ def example(inputs: Any, model: torch.nn.Module) -> Any:
         return tuple(_one("", value, model) if index == 0 else _one("label", value, model) for index, value in enumerate(inputs))
     if isinstance(inputs, torch.Tensor):
         return inputs
+    if type(inputs).__module__ == "numpy" and hasattr(inputs, "dtype"):
+        return torch.as_tensor(inputs)
     raise InputError(
         f"inputs are a {type(inputs).__name__}: give an example batch (a tensor, a tuple or a dict of tensors) or its shapes, such as "
         "(32, 3, 224, 224)"
@@ -37,6 +39,8 @@ def example(inputs: Any, model: torch.nn.Module) -> Any:
 
 
 def _one(name: str, value: Any, model: torch.nn.Module) -> Any:
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+        return torch.as_tensor(value)
     return _empty(value, _dtype(model, name, value)) if _is_shape(value) else value
 
 
