@@ -160,6 +160,24 @@ def test_a_script_that_falls_back_to_the_cpu_is_planned_for_the_gpu():
     assert whole(brimful.plan(model(), ((32, 64), (32,)), step=step, device="t4"))
 
 
+def test_a_decorator_made_before_the_plan_counts():
+    class Decorated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model()
+
+        @torch.autocast("cuda", dtype=torch.bfloat16)
+        def forward(self, x):
+            return self.inner(x)
+
+    plan = brimful.plan(Decorated(), (4096, 64), device="t4")
+    same = brimful.plan(model(), (4096, 64), precision="mixed_bfloat16", device="t4")
+    assert plan.report["job"]["precision"] == "autocast_bfloat16"
+    assert plan.breakdown["saved_activations"] == pytest.approx(same.breakdown["saved_activations"], rel=0.1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model()(torch.randn(2, 64)).dtype == torch.bfloat16
+
+
 def test_a_loop_that_waits_for_a_value_ends():
     class Waiting(nn.Module):
         def __init__(self):

@@ -46,14 +46,34 @@ def installed() -> Iterator[None]:
         if enabled and device_type == "cpu":
             used.append(self.fast_dtype)
 
+    made_before: dict[int, list] = {}
+    enter, leave = torch.amp.autocast_mode.autocast.__enter__, torch.amp.autocast_mode.autocast.__exit__
+
+    def enter_region(self):
+        if self.device != "cuda":
+            return enter(self)
+        # Made before the capture, as decorators are. Where there is no GPU, PyTorch has switched it off then and there.
+        region = torch.amp.autocast_mode.autocast("cuda", self.fast_dtype, self._enabled or not torch.cuda.is_available())
+        made_before.setdefault(id(self), []).append(region)
+        enter(region)
+        return self
+
+    def leave_region(self, *error):
+        regions = made_before.get(id(self))
+        return leave(regions.pop() if self.device == "cuda" and regions else self, *error)
+
     used.clear()
     try:
         for operator, function in _kernels():
             library.impl(operator, function, "AutocastCPU")
         torch.amp.autocast_mode.autocast.__init__ = begin
+        torch.amp.autocast_mode.autocast.__enter__ = enter_region
+        torch.amp.autocast_mode.autocast.__exit__ = leave_region
         yield
     finally:
         torch.amp.autocast_mode.autocast.__init__ = original
+        torch.amp.autocast_mode.autocast.__enter__ = enter
+        torch.amp.autocast_mode.autocast.__exit__ = leave
         library._destroy()
 
 

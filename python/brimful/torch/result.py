@@ -124,5 +124,5 @@ class Plan:
         )
         return (
             f'<div><b>{heading}</b><div style="font-size:0;margin:6px 0">{"".join(bars)}</div>'
-            f'<div style="font-size:90%">{"".join(legend)}</div>{table}</div>'
+            f'<div style="font-size:90%">{" ".join(legend)}</div>{table}</div>'
         )
