@@ -1,4 +1,4 @@
-"""Runs two training steps on tensors without data and records what a GPU's allocator would be asked for.
+"""Runs three training steps on tensors without data and records what a GPU's allocator would be asked for.
 
 In: a `Job`: model, batch, step, optimizer. Out: a `Capture`: rows for two batch sizes, so that every size is a function of the batch;
 and what could not be known. No real memory is used and the user's objects stay as they are.
@@ -22,7 +22,8 @@ from . import autocast, kernels, redirect, replicas
 from .recorder import DEVICE, GRADIENT, INPUT, LIBRARIES, OPTIMIZER_STATE, PARAMETER, Places, Recorder, Strings
 from .scratch import Gpu
 
-STEPS = 2
+# The first makes the optimizer's state; what the cache is cut into settles after the second.
+STEPS = 3
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -59,7 +60,7 @@ class Recording:
 
 
 def record(job: Job, batch_size: int, strings: Strings) -> Recording:
-    """Two steps with this batch size. One capture runs at a time: it changes what PyTorch dispatches to while it lasts."""
+    """Three steps with this batch size. One capture runs at a time: it changes what PyTorch dispatches to while it lasts."""
     with _ONE_AT_A_TIME:
         return _record(job, batch_size, strings)
 
