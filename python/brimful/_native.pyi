@@ -15,7 +15,7 @@ class Peaks(TypedDict):
 
 @final
 class Capture:
-    """What two training steps ask of PyTorch's CUDA allocator."""
+    """What a few training steps ask of PyTorch's CUDA allocator."""
 
     def __new__(cls, strings: list[str], batch_a: int, rows_a: bytes, batch_b: int, rows_b: bytes | None) -> Capture: ...
     @property

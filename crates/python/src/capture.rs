@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What two training steps ask of PyTorch's CUDA allocator.
+/// What a few training steps ask of PyTorch's CUDA allocator.
 #[pyclass(frozen, module = "brimful._native")]
 pub struct Capture {
     inner: capture::Capture,
