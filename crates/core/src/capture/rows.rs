@@ -11,7 +11,7 @@ use crate::trace::{Phase, Role};
 /// Integers in a row: kind, buffer, bytes, op, module, source, role, call, dtype.
 pub const COLUMNS: usize = 9;
 const ROW_BYTES: usize = COLUMNS * 8;
-/// More events than any two steps have; it keeps numbers of buffers within 32 bits.
+/// More events than a few steps have; it keeps numbers of buffers within 32 bits.
 const MAX_ROWS: usize = 1 << 26;
 
 /// What a row says.
