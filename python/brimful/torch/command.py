@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> tuple[str, int]:
         plan.assume(code, text)
     report = plan.to_json() + "\n" if asked.get("format") == "json" else plan.text(asked.get("width", 80), asked.get("colour", False))
     stopped = next((note["text"] for note in plan.notes if note["code"] == "partial_capture"), None)
-    if plan.fits and stopped is not None:
+    if plan.fits is None:
         # What was seen fits: whether the whole does is not known, and a script must not take it for a yes.
         say(f"no verdict: {stopped.rstrip('.')}")
         return report, UNUSABLE

@@ -120,5 +120,5 @@ def _has_labels(model: torch.nn.Module, batch: Any) -> bool:
     if isinstance(batch, Mapping):
         names = given._names(model)
         return names is not None and not names.issuperset(batch)
-    count = given._positional(model)
+    count = given._positional(model, optional=False)
     return isinstance(batch, (tuple, list)) and not given._is_shape(batch) and count is not None and len(batch) > count
