@@ -141,7 +141,7 @@ class Recorder(TorchDispatchMode):
     def libraries(self) -> tuple[bool, bool]:
         """Whether cuBLAS and cuDNN are used."""
         names = self._names.values()
-        cublas = any(key.startswith("cublas") for key in self._kept) or any("mm" in name for name in names)
+        cublas = any(getattr(scratch.RULES.get(name), "__module__", "").endswith(".blas") for name in names)
         return cublas, any("convolution" in name or "cudnn" in name for name in names)
 
     def weights_bytes(self) -> int:
