@@ -142,7 +142,7 @@ impl Runs {
     pub fn holders(&self, prediction: &Prediction, batch: u64) -> Vec<(Cause, Holder)> {
         let trace = &self.orders[prediction.order].trace;
         let Some(event) = prediction.peak_event else { return Vec::new() };
-        let holders = holders(trace, event, batch).into_iter();
+        let holders = holders(trace, event, batch, &[]).into_iter();
         holders.map(|holder| (trace.causes.get(holder.cause), holder)).collect()
     }
 

@@ -47,6 +47,8 @@ pub struct Placement {
     pub peak_event: Option<usize>,
     /// The first request that failed; the trace ends there.
     pub failure: Option<Failure>,
+    /// Workspaces that could not be had and were done without: nobody holds them.
+    pub done_without: Vec<BufferId>,
 }
 
 /// Runs a whole trace.
@@ -62,7 +64,10 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                 let bytes = size.at(batch);
                 match allocator.alloc(bytes) {
                     Ok(handle) => handles[buffer.0 as usize] = Some(handle),
-                    Err(_) if role == Role::Workspace && trace.causes.get(cause).op == CUDNN_WORKSPACE => continue,
+                    Err(_) if role == Role::Workspace && trace.causes.get(cause).op == CUDNN_WORKSPACE => {
+                        placement.done_without.push(buffer);
+                        continue;
+                    }
                     Err(_) => {
                         // What would have been needed: the peak is at least this request on top of what is held.
                         let needed = allocator.usage().allocated_bytes.saturating_add(bytes);
@@ -99,8 +104,8 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
     placement
 }
 
-/// Who holds memory after an event, in order of allocation.
-pub fn holders(trace: &Trace, event: usize, batch: u64) -> Vec<Holder> {
+/// Who holds memory after an event, in order of allocation; not those who had to do without.
+pub fn holders(trace: &Trace, event: usize, batch: u64, done_without: &[BufferId]) -> Vec<Holder> {
     let mut alive: Vec<Option<Holder>> = vec![None; trace.buffer_count as usize];
     let mut order: Vec<BufferId> = Vec::new();
     for event in trace.events.iter().take(event.saturating_add(1)) {
@@ -117,6 +122,9 @@ pub fn holders(trace: &Trace, event: usize, batch: u64) -> Vec<Holder> {
             }
             Event::Mark { .. } => {}
         }
+    }
+    for buffer in done_without {
+        alive[buffer.0 as usize] = None;
     }
     order.into_iter().filter_map(|buffer| alive[buffer.0 as usize].take()).collect()
 }

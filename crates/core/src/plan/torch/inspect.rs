@@ -22,7 +22,7 @@ const LEAST_SHARE: u64 = 1000;
 pub fn at_peak(outcome: &Outcome) -> Vec<(Cause, Holder)> {
     let trace = outcome.setup.steps.trace(outcome.setup.at_once());
     let Some(event) = outcome.placement.peak_event else { return Vec::new() };
-    let holders = holders(trace, event, outcome.setup.at_once()).into_iter();
+    let holders = holders(trace, event, outcome.setup.at_once(), &outcome.placement.done_without).into_iter();
     holders.map(|holder| (trace.causes.get(holder.cause), holder)).collect()
 }
 
