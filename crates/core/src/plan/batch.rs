@@ -85,10 +85,17 @@ pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> O
     let prediction = &outcome.prediction;
     let slack = prediction.floor_bytes as f64 / prediction.high_bytes.max(1) as f64;
     let likely = floor_largest(outcome, (limit as f64 * slack) as u64).unwrap_or(1);
+    search(likely, ceiling, if precision == Precision::Exact { 1 } else { u64::MAX }, |samples| {
+        outcome.fits_at(samples)
+    })
+}
+
+/// The most samples up to a ceiling that fit, to within `close`: down from the likely number until one fits, then between.
+pub fn search(likely: u64, ceiling: u64, close: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut low, mut high) = (0, ceiling.saturating_add(1));
     let (mut tried, mut step) = (likely, (ceiling / 64).max(1));
     loop {
-        if outcome.fits_at(tried) {
+        if fits(tried) {
             low = tried;
             break;
         }
@@ -99,9 +106,9 @@ pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> O
         tried = tried.saturating_sub(step).max(1);
         step = step.saturating_mul(2);
     }
-    while precision == Precision::Exact && low > 0 && high - low > 1 {
+    while low > 0 && high - low > close {
         let middle = low + (high - low) / 2;
-        if outcome.fits_at(middle) { low = middle } else { high = middle }
+        if fits(middle) { low = middle } else { high = middle }
     }
     (low > 0).then_some(low)
 }

@@ -8,6 +8,7 @@ mod batch;
 mod inspect;
 pub mod remedies;
 mod search;
+mod sets;
 mod setup;
 mod simulate;
 mod time;

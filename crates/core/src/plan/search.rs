@@ -1,24 +1,20 @@
 //! Tries the remedies, ranks them, and looks for the cheapest set that fits.
 //!
-//! In: the job as it was asked for. Out: each remedy's own outcome, and the set with the smallest effect on the result, then
-//! the fewest remedies, then the smallest time, that fits. A set is applied one remedy after the other and simulated like any
-//! other job, in the end in several orders. The number of simulations is bounded: a set of more than three remedies, or one
-//! behind many that do not fit, may be missed.
+//! In: the job as it was asked for. Out: each remedy's own outcome, and the cheapest set (`sets`).
+//! A set is applied one remedy after the other and simulated like any other job, in the end in several orders.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::batch::{self, Largest, Precision, largest_at_once};
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
+use super::sets::{self, Member};
 use super::setup::Setup;
 use super::simulate::{Orders, Outcome};
 use crate::report::{FitPlan, RemedyReport, Verdict};
 
 /// Threads that simulate side by side.
 const THREADS: usize = 2;
-
-/// Sets of one effect that are simulated at most, beyond the single remedies.
-const MAX_SETS: usize = 8;
 
 /// One remedy, simulated.
 pub struct Tried {
@@ -138,44 +134,22 @@ pub fn rank(context: &Context<'_>, mut tried: Vec<Tried>, verdict: Verdict) -> (
     (reports.collect(), cheapest)
 }
 
-/// A set of remedies, by their places in the list.
-struct Set {
-    members: Vec<usize>,
-    effect: Effect,
-    /// What it would cost if costs multiplied.
-    time_cost: f64,
-}
-
 fn cheapest(context: &Context<'_>, tried: &mut [Tried]) -> Option<FitPlan> {
-    let usable: Vec<usize> = (0..tried.len()).filter(|&index| !tried[index].change.needs_hardware).collect();
-    let mut effects: Vec<Effect> = usable.iter().map(|&index| tried[index].change.effect).collect();
-    effects.sort_unstable();
-    effects.dedup();
-    for effect in effects {
-        let mut pool = usable.clone();
-        pool.retain(|&index| tried[index].change.effect <= effect);
-        // Where all of them together do not fit, no set of them does.
-        if !pool.iter().any(|&index| tried[index].fits) && !all_together_fit(context, tried, &pool) {
-            continue;
-        }
-        let mut left = MAX_SETS;
-        for set in sets(context, tried, &pool, effect) {
-            // A set with a member that fits alone was dealt with when that member was.
-            if set.members.len() > 1 && (left == 0 || set.members.iter().any(|&index| tried[index].fits)) {
-                continue;
-            }
-            left -= usize::from(set.members.len() > 1);
-            if let Some(found) = try_set(context, tried, &set) {
-                return Some(found);
-            }
-        }
-    }
-    None
+    let members = tried.iter().map(|tried| Member {
+        effect: tried.change.effect,
+        fits: tried.fits,
+        needs_hardware: tried.change.needs_hardware,
+        time_cost: context.time_cost(&tried.outcome),
+    });
+    let members = members.collect();
+    let remedies: Vec<&'static dyn Remedy> = tried.iter().map(|tried| tried.remedy).collect();
+    let all_together = |pool: &[usize]| all_together_fit(context, &remedies, pool);
+    sets::cheapest(members, all_together, |set, effect| try_set(context, tried, set, effect))
 }
 
 /// A set applied one remedy after the other, in the order of the registry; the last one until it fits in several orders.
-fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &Set) -> Option<FitPlan> {
-    let (&last, before) = set.members.split_last()?;
+fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &[usize], effect: Effect) -> Option<FitPlan> {
+    let (&last, before) = set.split_last()?;
     let mut outcome = context.base.clone();
     for &index in before {
         outcome = apply(context, tried[index].remedy, &outcome, Orders::One)?.1;
@@ -189,45 +163,20 @@ fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &Set) -> Option<FitP
     }
     let surely = surely?;
     Some(FitPlan {
-        remedies: set.members.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        remedies: set.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
         peak_bytes: context.device_bytes(&surely),
-        same_result: set.effect.same_result(),
+        same_result: effect.same_result(),
         time_cost: context.time_cost(&surely),
     })
 }
 
 /// Whether the strongest forms of all these remedies together fit, in one order.
-fn all_together_fit(context: &Context<'_>, tried: &[Tried], pool: &[usize]) -> bool {
+fn all_together_fit(context: &Context<'_>, remedies: &[&'static dyn Remedy], pool: &[usize]) -> bool {
     let mut setup = context.base.setup.clone();
     for &index in pool {
-        if let Some(strongest) = tried[index].remedy.options(context, &setup).pop() {
+        if let Some(strongest) = remedies[index].options(context, &setup).pop() {
             setup = strongest.setup;
         }
     }
     context.simulator.run(&setup, Orders::One).is_ok_and(|outcome| outcome.fits)
-}
-
-/// Single remedies, pairs and triples with this effect: by size, then by time.
-fn sets(context: &Context<'_>, tried: &[Tried], pool: &[usize], effect: Effect) -> Vec<Set> {
-    let mut sets = Vec::new();
-    let mut add = |members: &[usize]| {
-        let time_cost = members.iter().map(|&index| context.time_cost(&tried[index].outcome)).product();
-        if members.iter().any(|&index| tried[index].change.effect == effect) {
-            sets.push(Set { members: members.to_vec(), effect, time_cost });
-        }
-    };
-    for (place, &first) in pool.iter().enumerate() {
-        if tried[first].fits {
-            add(&[first]);
-        }
-        for (next, &second) in pool.iter().enumerate().skip(place + 1) {
-            add(&[first, second]);
-            pool[next + 1..].iter().for_each(|&third| add(&[first, second, third]));
-        }
-    }
-    sets.sort_by(|a, b| {
-        let size = a.members.len().cmp(&b.members.len());
-        size.then_with(|| a.time_cost.total_cmp(&b.time_cost)).then_with(|| a.members.cmp(&b.members))
-    });
-    sets
 }

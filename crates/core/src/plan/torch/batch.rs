@@ -8,6 +8,7 @@ use super::floor::floor;
 use super::simulate::Outcome;
 use crate::capture::Capture;
 use crate::plan::MAX_BATCH;
+use crate::plan::batch::search;
 
 /// How many powers of two below the largest batch are tried as well.
 const SAFE_POWERS: u32 = 2;
@@ -67,29 +68,11 @@ pub fn largest_at_once(capture: &Capture, outcome: &Outcome, precision: Precisio
     let placement = &outcome.placement;
     let share = placement.floor_peak_bytes as f64 / placement.peak_allocated_bytes.max(1) as f64;
     let likely = floor_largest(outcome, (limit as f64 * share) as u64, cap).unwrap_or(1);
-    let (mut low, mut high) = (0, ceiling.saturating_add(1));
-    let (mut tried, mut step) = (likely, (ceiling / 64).max(1));
-    loop {
-        if outcome.fits_at(tried) {
-            low = tried;
-            break;
-        }
-        high = tried;
-        if tried <= 1 {
-            break;
-        }
-        tried = tried.saturating_sub(step).max(1);
-        step = step.saturating_mul(2);
-    }
     let close = match precision {
         Precision::Exact => 1,
         Precision::Coarse => (ceiling / 64).max(1),
     };
-    while low > 0 && high - low > close {
-        let middle = low + (high - low) / 2;
-        if outcome.fits_at(middle) { low = middle } else { high = middle }
-    }
-    (low > 0).then_some(low)
+    search(likely, ceiling, close, |samples| outcome.fits_at(samples))
 }
 
 /// The most samples at once whose requests alone stay within the limit.

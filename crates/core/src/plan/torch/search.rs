@@ -1,9 +1,7 @@
 //! Tries the remedies, ranks them, and looks for the cheapest set that fits.
 //!
-//! In: the job as it was asked for. Out: each remedy's own outcome, and the set with the smallest effect on the result, then
-//! the fewest remedies, then the smallest time, that fits. A set is applied one remedy after the other and replayed like any
-//! other job. The number of replays is bounded: a set of more than three remedies, or one behind many that do not fit, may be
-//! missed.
+//! In: the job as it was asked for. Out: each remedy's own outcome, and the cheapest set
+//! (`plan::sets`). A set is applied one remedy after the other and replayed like any other job.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +10,11 @@ use super::batch::{Largest, Precision, largest, largest_at_once};
 use super::floor::floor;
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::simulate::Outcome;
+use crate::plan::sets::{self, Member};
 use crate::report::{Apply, FitPlan, RemedyReport, Verdict};
 
 /// Threads that replay side by side.
 const THREADS: usize = 2;
-
-/// Sets of one effect that are replayed at most, beyond the single remedies.
-const MAX_SETS: usize = 8;
 
 /// One remedy, replayed.
 struct Tried {
@@ -141,50 +137,27 @@ fn rank(context: &Context<'_>, mut tried: Vec<Tried>) -> (Vec<RemedyReport>, Vec
     (remedies.collect(), bounded)
 }
 
-/// A set of remedies, by their places in the list.
-struct Set {
-    members: Vec<usize>,
-    /// What it would cost if costs multiplied.
-    time_cost: f64,
-}
-
 fn cheapest(context: &Context<'_>, tried: &[Tried]) -> Option<FitPlan> {
-    let usable: Vec<usize> = (0..tried.len()).filter(|&index| !tried[index].change.needs_hardware).collect();
-    let mut effects: Vec<Effect> = usable.iter().map(|&index| tried[index].change.effect).collect();
-    effects.sort_unstable();
-    effects.dedup();
-    for effect in effects {
-        let mut pool = usable.clone();
-        pool.retain(|&index| tried[index].change.effect <= effect);
-        // Where all of them together do not fit, no set of them does.
-        if !pool.iter().any(|&index| tried[index].outcome.fits) && !all_together_fit(context, tried, &pool) {
-            continue;
-        }
-        let mut left = MAX_SETS;
-        for set in sets(context, tried, &pool, effect) {
-            // A set with a member that fits alone was dealt with when that member was.
-            if set.members.len() > 1 && (left == 0 || set.members.iter().any(|&index| tried[index].outcome.fits)) {
-                continue;
-            }
-            left -= usize::from(set.members.len() > 1);
-            if let Some(found) = try_set(context, tried, &set, effect) {
-                return Some(found);
-            }
-        }
-    }
-    None
+    let members = tried.iter().map(|tried| Member {
+        effect: tried.change.effect,
+        fits: tried.outcome.fits,
+        needs_hardware: tried.change.needs_hardware,
+        time_cost: context.time_cost(&tried.outcome),
+    });
+    let all_together = |pool: &[usize]| all_together_fit(context, tried, pool);
+    sets::cheapest(members.collect(), all_together, |set, effect| try_set(context, tried, set, effect))
 }
 
 /// A set applied one remedy after the other, in the order of the registry.
-fn try_set(context: &Context<'_>, tried: &[Tried], set: &Set, effect: Effect) -> Option<FitPlan> {
+fn try_set(context: &Context<'_>, tried: &[Tried], set: &[usize], effect: Effect) -> Option<FitPlan> {
     let mut reached: Option<Outcome> = None;
-    for &index in &set.members {
+    for &index in set {
         let from = reached.as_ref().unwrap_or(&context.base);
         reached = Some(apply(context, tried[index].remedy, from)?.1);
     }
     let outcome = reached.filter(|outcome| outcome.fits)?;
     Some(FitPlan {
-        remedies: set.members.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        remedies: set.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
         peak_bytes: context.device_bytes(&outcome),
         same_result: effect.same_result(),
         time_cost: context.time_cost(&outcome),
@@ -201,29 +174,4 @@ fn all_together_fit(context: &Context<'_>, tried: &[Tried], pool: &[usize]) -> b
         }
     }
     context.run(setup).fits
-}
-
-/// Single remedies, pairs and triples with this effect: by size, then by time.
-fn sets(context: &Context<'_>, tried: &[Tried], pool: &[usize], effect: Effect) -> Vec<Set> {
-    let mut sets = Vec::new();
-    let mut add = |members: &[usize]| {
-        let time_cost = members.iter().map(|&index| context.time_cost(&tried[index].outcome)).product();
-        if members.iter().any(|&index| tried[index].change.effect == effect) {
-            sets.push(Set { members: members.to_vec(), time_cost });
-        }
-    };
-    for (place, &first) in pool.iter().enumerate() {
-        if tried[first].outcome.fits {
-            add(&[first]);
-        }
-        for (next, &second) in pool.iter().enumerate().skip(place + 1) {
-            add(&[first, second]);
-            pool[next + 1..].iter().for_each(|&third| add(&[first, second, third]));
-        }
-    }
-    sets.sort_by(|a, b| {
-        let size = a.members.len().cmp(&b.members.len());
-        size.then_with(|| a.time_cost.total_cmp(&b.time_cost)).then_with(|| a.members.cmp(&b.members))
-    });
-    sets
 }
