@@ -5,6 +5,7 @@
 
 mod capture;
 mod device;
+mod keras;
 
 use std::ffi::OsString;
 
@@ -17,6 +18,8 @@ mod _native {
     use super::capture::Capture;
     #[pymodule_export]
     use super::device::device;
+    #[pymodule_export]
+    use super::keras::keras_plan;
     #[pymodule_export]
     use super::main;
     #[pymodule_export]

@@ -12,11 +12,10 @@ use brimful_core::bytes::MIB;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::model::OptimizerConfig;
-use brimful_core::plan::{ModelChange, Request, plan};
+use brimful_core::plan::{CPU_THREADS, ModelChange, Request, plan};
 use brimful_core::step::{Job, Mode, Processor};
 use serde_json::Value;
 
-use super::plan::KerasFile;
 use crate::model_file;
 
 /// Rows with a smaller peak are judged by their difference, not by a percentage.
@@ -91,17 +90,17 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
 
 /// What `brimful plan --device cpu` answers.
 fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<u64> {
-    let source = KerasFile(model_file::read(path)?);
+    let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, overrides: Vec::new() };
-    let losses = source.0.compiled().losses.clone();
+    let losses = source.compiled().losses.clone();
     let device = Device::find("cpu")?.clone();
     let job = Job {
         batch,
         optimizer: OptimizerConfig::named(optimizer),
         losses,
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: 2 },
+        processor: Processor::Cpu { threads: CPU_THREADS },
         micro_batches: 1,
     };
     let report = plan(&Request {

@@ -6,6 +6,8 @@
 
 mod batch;
 mod inspect;
+pub mod keras;
+mod place;
 pub mod remedies;
 mod search;
 mod sets;
@@ -23,6 +25,7 @@ use crate::report::{DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEM
 use crate::step::{Job, Mode};
 
 pub use batch::MAX_BATCH;
+pub use place::{CPU_THREADS, Place, PlaceError, budget};
 pub use setup::{ModelChange, Pool, Setup};
 
 use self::batch::Largest;

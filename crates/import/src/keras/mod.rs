@@ -22,6 +22,7 @@ mod policy;
 mod value;
 
 use brimful_core::model::{Compiled, Model, Note};
+use brimful_core::plan::{ModelChange, ModelSource};
 
 use self::build::Builder;
 use self::config::Net;
@@ -132,8 +133,26 @@ impl Document {
         &self.compiled
     }
 
+    /// The same, to be corrected by those who hold the model and know better.
+    pub fn compiled_mut(&mut self) -> &mut Compiled {
+        &mut self.compiled
+    }
+
     /// The dtype policy that most layers have, such as `float32`.
     pub fn policy(&self) -> &str {
         &self.policy
+    }
+}
+
+/// A file that was read once is built as often as a plan asks.
+impl ModelSource for Document {
+    fn model(&self, change: &ModelChange) -> Result<Model, String> {
+        let overrides = change
+            .overrides
+            .iter()
+            .map(|(layer, attr, value)| Override { layer: layer.clone(), attr: attr.clone(), value: value.clone() })
+            .collect();
+        let options = Options { overrides, policy: change.policy.clone(), ..Options::default() };
+        self.model(&options).map_err(|error| error.to_string())
     }
 }

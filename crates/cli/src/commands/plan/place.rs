@@ -1,130 +1,65 @@
-//! Where a job is to run: a device of the catalogue, this machine's GPU, or this machine's memory.
+//! Which place the options mean: a device of the catalogue, this machine's GPU, or this machine's memory.
 //!
 //! In: `--device`, `--memory` and, only where neither says enough, the [`Machine`]. Out: a [`Place`]. The size of a peak
 //! never depends on the machine that plans it; only the limit does, and only without `--device`.
 
 use std::num::NonZero;
 
-use anyhow::bail;
 use brimful_core::bytes;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
-use brimful_core::report::NoteReport;
-use brimful_core::step::Processor;
+use brimful_core::plan::{CPU_THREADS, Place, budget};
 
 use crate::machine::Machine;
 
-/// The threads that CPU kernels are counted with: those of the machine on which predictions were measured.
-pub const CPU_THREADS: u64 = 2;
-
-/// Where a job runs.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The device.
-    pub device: Device,
-    /// What kernels run on.
-    pub processor: Processor,
-    /// What the framework may allocate; none if nothing limits it.
-    pub limit_bytes: Option<u64>,
-    /// What other processes hold of the device, and the limit leaves out.
-    pub held_by_others_bytes: u64,
-    /// What to know about the choice.
-    pub notes: Vec<NoteReport>,
+/// The place that the options name. `machine` is read only if it is needed.
+pub fn choose(
+    device: Option<&str>,
+    memory: Option<&str>,
+    framework: Framework,
+    machine: impl FnOnce() -> Machine,
+) -> anyhow::Result<Place> {
+    let memory = match memory {
+        Some(text) => Some(budget(text, bytes::parse(text)?)?),
+        None => None,
+    };
+    let mut place = match device {
+        Some(name) => Place::of(Device::find(name)?.clone(), framework),
+        None => here(&machine(), framework)?,
+    };
+    place.hold_to(memory)?;
+    place.note_limits(std::thread::available_parallelism().map_or(CPU_THREADS, |count| NonZero::get(count) as u64));
+    Ok(place)
 }
 
-/// A size that a job can be held to. Below a megabyte somebody forgot the unit.
-fn budget(text: &str) -> anyhow::Result<u64> {
-    let budget = bytes::parse(text)?;
-    if budget < bytes::MIB {
-        bail!("--memory {text} is {}: write a size with its unit, such as 15GiB", bytes::human(budget));
-    }
-    Ok(budget)
-}
-
-impl Place {
-    /// The place that the options name. `machine` is read only if it is needed.
-    pub fn choose(
-        device: Option<&str>,
-        memory: Option<&str>,
-        framework: Framework,
-        machine: impl FnOnce() -> Machine,
-    ) -> anyhow::Result<Place> {
-        let memory = memory.map(budget).transpose()?;
-        let mut place = match device {
-            Some(name) => Place::of(Device::find(name)?.clone(), framework),
-            None => Place::here(&machine(), framework)?,
-        };
-        if let (Some(memory), Some(capacity)) = (memory, place.device.capacity_bytes)
-            && memory > capacity
-        {
-            bail!(
-                "--memory {} is more than {} has: {}",
-                bytes::human(memory),
-                place.device.name,
-                bytes::human(capacity)
-            );
-        }
-        if memory.is_some() {
-            place.limit_bytes = memory;
-            place.held_by_others_bytes = 0;
-        }
-        if place.limit_bytes.is_none() {
-            place.note(
-                "no_limit",
-                "Nothing limits this job: give --memory, or leave --device out to plan for this machine.",
-            );
-        }
-        if let Processor::Cpu { threads } = place.processor {
-            let host = std::thread::available_parallelism().map_or(threads, |count| NonZero::get(count) as u64);
-            if host != threads {
-                place.note(
-                    "cpu_threads",
-                    &format!("CPU kernels are counted with {threads} threads, as measured; this machine has {host}."),
-                );
-            }
-        }
-        Ok(place)
-    }
-
-    fn of(device: Device, framework: Framework) -> Place {
-        let gpu = device.compute_capability.is_some();
-        let processor = if gpu { Processor::Gpu } else { Processor::Cpu { threads: CPU_THREADS } };
-        let limit_bytes = device.usable_bytes(framework);
-        Place { device, processor, limit_bytes, held_by_others_bytes: 0, notes: Vec::new() }
-    }
-
-    /// This machine: its first GPU that tells its memory, else its CPU with what this process may use.
-    fn here(machine: &Machine, framework: Framework) -> anyhow::Result<Place> {
-        if let Some((gpu, device)) = machine.gpus.list.iter().find_map(|gpu| Some((gpu, gpu.device()?))) {
-            let mut place = Place::of(device, framework);
-            let held = gpu.memory.map_or(0, |memory| memory.used_bytes);
-            place.limit_bytes = place.limit_bytes.map(|limit| limit.saturating_sub(held));
-            place.held_by_others_bytes = held;
-            return Ok(place);
-        }
-        let mut device = Device::find("cpu")?.clone();
-        device.name = "this machine's CPU".to_owned();
-        device.capacity_bytes = machine.memory.total_bytes;
+/// This machine: its first GPU that tells its memory, else its CPU with what this process may use.
+fn here(machine: &Machine, framework: Framework) -> anyhow::Result<Place> {
+    if let Some((gpu, device)) = machine.gpus.list.iter().find_map(|gpu| Some((gpu, gpu.device()?))) {
         let mut place = Place::of(device, framework);
-        place.limit_bytes = machine.memory.allowed_bytes();
-        Ok(place)
+        let held = gpu.memory.map_or(0, |memory| memory.used_bytes);
+        place.limit_bytes = place.limit_bytes.map(|limit| limit.saturating_sub(held));
+        place.held_by_others_bytes = held;
+        return Ok(place);
     }
-
-    fn note(&mut self, code: &str, text: &str) {
-        self.notes.push(NoteReport { code: code.to_owned(), layer: None, text: text.to_owned() });
-    }
+    let mut device = Device::find("cpu")?.clone();
+    device.name = "this machine's CPU".to_owned();
+    device.capacity_bytes = machine.memory.total_bytes;
+    let mut place = Place::of(device, framework);
+    place.limit_bytes = machine.memory.allowed_bytes();
+    Ok(place)
 }
 
 #[cfg(test)]
 mod tests {
     use brimful_core::bytes::{GIB, MIB};
     use brimful_core::device::ComputeCapability;
+    use brimful_core::step::Processor;
 
     use super::*;
     use crate::machine::nvml::{Gpu, GpuMemory};
 
     fn choose(device: Option<&str>, memory: Option<&str>, machine: Machine) -> anyhow::Result<Place> {
-        Place::choose(device, memory, Framework::TensorFlow, || machine)
+        super::choose(device, memory, Framework::TensorFlow, || machine)
     }
 
     fn with_memory() -> Machine {
@@ -136,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_named_device_never_looks_at_the_machine() {
-        let place = Place::choose(Some("T4"), None, Framework::TensorFlow, || panic!("not needed")).unwrap();
+        let place = super::choose(Some("T4"), None, Framework::TensorFlow, || panic!("not needed")).unwrap();
         assert_eq!((place.device.id.as_str(), place.processor), ("t4", Processor::Gpu));
         assert_eq!(place.limit_bytes, place.device.usable_bytes(Framework::TensorFlow));
     }
