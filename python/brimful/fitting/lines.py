@@ -1,0 +1,50 @@
+"""What the user reads while training inside a budget: one line at the start, one for each change, one at the end.
+
+In: what happens. Out: lines on standard error, so that a progress bar on standard output stays whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from .memory import human
+from .sizing import parts
+
+_silent = 0
+
+
+def say(text: str) -> None:
+    """One line, unless nothing is to be said."""
+    if not _silent:
+        print(f"brimful: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def quiet(silent: bool = True) -> Iterator[None]:
+    """Says nothing inside."""
+    global _silent
+    _silent += silent
+    try:
+        yield
+    finally:
+        _silent -= silent
+
+
+def taken(rows: int, size: int) -> str:
+    """How a batch is taken: ``4 × 32``, or ``3 × 43 or less`` where the parts are not equal."""
+    pieces = [end - begin for begin, end in parts(rows, size)]
+    unequal = " or less" if min(pieces) != max(pieces) else ""
+    return f"{len(pieces)} × {max(pieces)}{unequal}"
+
+
+def started(rows: int, size: int, predicted_bytes: int | None, room_bytes: int | None, result: str) -> str:
+    """The line at the start."""
+    words = [f"asked {rows}, running {taken(rows, size)}"]
+    if predicted_bytes and room_bytes:
+        words.append(f"predicted {human(predicted_bytes)} of {human(room_bytes)}")
+    elif room_bytes:
+        words.append(f"{human(room_bytes)} free")
+    words.append(result)
+    return ", ".join(words)

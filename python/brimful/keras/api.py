@@ -1,0 +1,95 @@
+"""`fit`, `evaluate` and `predict` of a Keras model, inside a memory budget.
+
+In: what Keras's own methods take, and `memory` and `allow`. Out: what they give. Keras's own loop runs, with its callbacks, logs,
+validation and schedules; what it calls for each batch is `job`'s. A model with a training step of its own runs as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from brimful.fitting import lines
+
+from . import arrays
+from .job import Job
+
+#: Keras's own methods; who replaces them in `keras.Model` puts the originals here.
+ORIGINAL = {name: getattr(keras.Model, name) for name in ("fit", "evaluate", "predict")}
+
+#: Models whose loop runs now: what it calls in turn is already taken over.
+_running: set[int] = set()
+
+
+def fit(model: Any, *args: Any, memory: str | int = "auto", allow: str = "exact", **kwargs: Any) -> Any:
+    """Train a model as ``model.fit`` does, inside a memory budget and with the same result.
+
+    Takes everything that ``model.fit`` takes. The batches, the optimizer's steps, schedules, callbacks, logs and metrics are those of the
+    batch asked for; inside a step the batch is taken in parts that fit.
+
+    memory: ``auto`` for what the device has free now, or a limit such as ``"3GiB"``.
+    allow: ``exact`` for what leaves the gradients the same, ``numerics`` for mixed precision, too, if nothing else makes it fit.
+    """
+    if id(model) in _running:
+        return ORIGINAL["fit"](model, *args, **kwargs)
+    silent = kwargs.get("verbose", args[4] if len(args) > 4 else "auto") == 0
+    with _taken_over(model, memory, allow, silent) as job:
+        args, kwargs = arrays.streamed("fit", job, args, kwargs)
+        history = ORIGINAL["fit"](model, *args, **kwargs)
+        job.finished()
+    return history
+
+
+def evaluate(model: Any, *args: Any, memory: str | int = "auto", allow: str = "exact", **kwargs: Any) -> Any:
+    """Test a model as ``model.evaluate`` does, inside a memory budget."""
+    return _asked("evaluate", model, args, memory, allow, kwargs, verbose_index=3)
+
+
+def predict(model: Any, *args: Any, memory: str | int = "auto", allow: str = "exact", **kwargs: Any) -> Any:
+    """Predict as ``model.predict`` does, inside a memory budget."""
+    return _asked("predict", model, args, memory, allow, kwargs, verbose_index=2)
+
+
+def _asked(name: str, model: Any, args: tuple, memory: Any, allow: str, kwargs: dict, verbose_index: int) -> Any:
+    if id(model) in _running:
+        return ORIGINAL[name](model, *args, **kwargs)
+    silent = kwargs.get("verbose", args[verbose_index] if len(args) > verbose_index else "auto") == 0
+    with _taken_over(model, memory, allow, silent) as job:
+        args, kwargs = arrays.streamed(name, job, args, kwargs)
+        answer = ORIGINAL[name](model, *args, **kwargs)
+        job.finished()
+    return answer
+
+
+def job_of(model: Any, memory: str | int, allow: str) -> Job:
+    """The job of a model: kept while the model is compiled as it was, so that nothing is traced twice."""
+    job = model.__dict__.get("_brimful_job")
+    if job is None or not job.still_fits(model) or (job.wanted, job.allow) != (memory, allow):
+        job = Job(model, memory, allow)
+        # Beside what Keras tracks and saves.
+        model.__dict__["_brimful_job"] = job
+    return job
+
+
+@contextlib.contextmanager
+def _taken_over(model: Any, memory: str | int, allow: str, silent: bool) -> Iterator[Job]:
+    """Keras's loop calls the job for each batch, until the end of this block."""
+    job = job_of(model, memory, allow)
+    functions = job.backend.functions(job)
+    before = {name: model.__dict__.get(name) for name in functions}
+    _running.add(id(model))
+    for name, function in functions.items():
+        model.__dict__[name] = function
+        # Keras makes its function when it has none: it is asked for one, and has ours.
+        model.__dict__[f"make_{name}"] = lambda force=False, name=name: model.__dict__[name]
+    try:
+        with lines.quiet(silent):
+            yield job
+    finally:
+        _running.discard(id(model))
+        for name in functions:
+            model.__dict__.pop(f"make_{name}", None)
+            model.__dict__[name] = before[name]

@@ -1,0 +1,268 @@
+"""A training step on TensorFlow, in pieces that can fail and be tried again.
+
+In: a compiled model and parts of batches. Out: gradients, updated weights, logs. The gradients of a batch are complete before the first
+weight changes, so a step that runs out of memory has changed nothing but what `keep` has kept; the update itself is undone when it fails.
+Not done: strategies with several replicas.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import tree
+
+from brimful.fitting import memory
+from brimful.fitting.gpu import gpu_limit_bytes
+
+from .. import state, terms
+from ..batches import unpacked
+
+
+class Backend:
+    """TensorFlow under one model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        strategy = getattr(model, "_distribute_strategy", None) or tf.distribute.get_strategy()
+        if strategy.num_replicas_in_sync > 1:
+            raise ValueError(
+                f"the model is distributed over {strategy.num_replicas_in_sync} replicas: brimful trains on one device in one process today; "
+                "build the model outside the strategy's scope, or run model.fit itself"
+            )
+        gpus = tf.config.list_logical_devices("GPU")
+        self.device = "GPU:0" if gpus else "CPU:0"
+        self._made: dict[str, Any] = {}
+        self.host_copies = False
+
+    def functions(self, job: Any) -> dict:
+        """What Keras's loop calls for each batch, by the names it has there."""
+        steps = self.model.steps_per_execution
+
+        def over(one: Any) -> Any:
+            def function(iterator: Any) -> dict:
+                logs = None
+                for _ in range(steps):
+                    try:
+                        data = next(iterator)
+                    except (StopIteration, tf.errors.OutOfRangeError):
+                        if logs is None:
+                            raise StopIteration from None
+                        break
+                    logs = one(_without_optionals(data))
+                return logs
+
+            return function
+
+        def predict(data: list) -> Any:
+            return concatenated([job.predict(unpacked(_without_optionals(batch))) for batch in data])
+
+        train, test = over(lambda data: job.train(unpacked(data))), over(lambda data: job.test(unpacked(data)))
+        return {"train_function": train, "test_function": test, "predict_function": predict}
+
+    def build(self, data: tuple, training: bool) -> None:
+        """Variables that Keras would make in the first step: a failure there would leave some of them."""
+        state.build(self.model, data, training)
+
+    # What memory there is.
+
+    def _info(self) -> dict | None:
+        try:
+            info = tf.config.experimental.get_memory_info(self.device)
+        except (ValueError, tf.errors.OpError):
+            return None
+        return info if info["peak"] else None
+
+    def used_bytes(self) -> int | None:
+        info = self._info()
+        return info and info["current"]
+
+    def peak_bytes(self) -> int | None:
+        info = self._info()
+        return info and info["peak"]
+
+    def reset_peak(self) -> None:
+        if self._info():
+            tf.config.experimental.reset_memory_stats(self.device)
+
+    def limit_bytes(self) -> int | None:
+        """What the allocator may hold altogether, this job's share of it included."""
+        if self.device.startswith("GPU"):
+            return gpu_limit_bytes(_configured_limit())
+        if os.environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true"):
+            # The allocator's own default is 64 GiB.
+            return int(os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB") or 1 << 16) << 20
+        return memory.host_room_bytes() + (self.used_bytes() or 0)
+
+    def release(self) -> None:
+        """Lets go of what a failed attempt left in cycles of references."""
+        gc.collect()
+
+    # What a forward pass changes.
+
+    def keep(self) -> list:
+        """Moving averages, seeds and metrics as they are. Nothing is copied until it is overwritten."""
+        return self._call("keep", lambda: [variable.value for variable in self._small()], jit=False)
+
+    def put_back(self, kept: list) -> None:
+        for variable, value in zip(self._small(), kept):
+            variable.assign(value)
+
+    def _small(self) -> list:
+        return state.changed_by_forward(self.model)
+
+    # Training.
+
+    def whole(self, data: tuple) -> tuple:
+        """Keras's own step up to the gradients: those, and the logs."""
+
+        def step(data: tuple) -> tuple:
+            x, y, weights = data
+            with tf.GradientTape() as tape:
+                y_pred = self._forward(x, training=True)
+                loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
+                self.model._loss_tracker.update_state(loss, sample_weight=tf.shape(_first(x))[0])
+                scaled = self.model.optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled, self.model.trainable_weights)
+            return gradients, self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+
+        return self._call("whole", step, data)
+
+    def counts(self, data: tuple) -> list:
+        """What a part divides its losses by. What does not lead to a number of these is not run."""
+
+        def count(data: tuple) -> list:
+            x, y, weights = data
+            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+
+        return self._call("counts", count, data)
+
+    def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
+        """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
+
+        def step(data: tuple, share: Any, counts: list, before: list | None) -> tuple:
+            x, y, weights = data
+            with tf.GradientTape() as tape, state.moving_averages(self.model, share):
+                y_pred = self._forward(x, training=True)
+                loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
+                scaled = self.model.optimizer.scale_loss(loss)
+            gradients = tape.gradient(scaled, self.model.trainable_weights)
+            if before is not None:
+                gradients = [_add(old, new) for old, new in zip(before, gradients)]
+            if not collect:
+                self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+            return gradients, loss, values, state.with_masks(y_pred) if collect else None
+
+        return self._call(f"gradients {collect}", step, data, tf.constant(share, _share_type()), counts, before)
+
+    def update(self, gradients: list) -> None:
+        """All weights and the optimizer's state, or none of them."""
+        variables = [*self.model.trainable_weights, *self.model.optimizer.variables]
+        if self.host_copies:
+            before = [variable.numpy() for variable in variables]
+        else:
+            before = self._call("read", lambda: [variable.value for variable in variables], jit=False)
+
+        def apply(gradients: list) -> None:
+            self.model.optimizer.apply_gradients(zip(gradients, self.model.trainable_weights))
+
+        try:
+            self._call("update", apply, gradients)
+        except BaseException:
+            for variable, value in zip(variables, before):
+                variable.assign(value)
+            raise
+
+    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+        """The metrics of the whole batch, as logs."""
+
+        def metrics(data: tuple, rows: Any, loss: Any, values: list, predicted: Any) -> dict:
+            x, y, weights = data
+            self.model._loss_tracker.update_state(loss, sample_weight=rows)
+            for tracker, value in zip(terms.trackers(self.model), values):
+                tracker.update_state(value, sample_weight=rows)
+            if predicted is None:
+                return self.model.get_metrics_result()
+            return self.model.compute_metrics(x, y, state.without_masks(predicted), sample_weight=weights)
+
+        predicted = None if predictions is None else concatenated(predictions)
+        return self._call(f"finish {predictions is None}", metrics, data, tf.constant(rows), loss, values, predicted)
+
+    # Without training.
+
+    def test_whole(self, data: tuple) -> dict:
+        return self._call("test", self.model.test_step, data)
+
+    def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
+        def step(data: tuple, share: Any, counts: list) -> tuple:
+            x, y, weights = data
+            y_pred = self._forward(x, training=False)
+            loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
+            if not collect:
+                self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+            return loss, values, state.with_masks(y_pred) if collect else None
+
+        return self._call(f"test_part {collect}", step, data, tf.constant(share, _share_type()), counts)
+
+    def predict(self, data: tuple) -> Any:
+        return self._call("predict", self.model.predict_step, data)
+
+    concatenate = staticmethod(lambda pieces: concatenated(pieces))
+
+    def seeds(self) -> list:
+        """The states of what draws random numbers."""
+        return [variable.numpy() for variable in state.seeds(self.model)]
+
+    def set_seeds(self, values: list) -> None:
+        for variable, value in zip(state.seeds(self.model), values):
+            variable.assign(value)
+
+    def _forward(self, x: Any, training: bool) -> Any:
+        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+
+    def _call(self, name: str, step: Any, *args: Any, jit: bool = True) -> Any:
+        if self.model.run_eagerly:
+            return step(*args)
+        if name not in self._made:
+            compiled = self.model.jit_compile if jit else False
+            self._made[name] = tf.function(step, reduce_retracing=True, jit_compile=compiled, autograph=False)
+        return self._made[name](*args)
+
+
+def _without_optionals(data: Any) -> Any:
+    return tree.map_structure(lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data)
+
+
+def _share_type() -> str:
+    return "float64" if keras.backend.floatx() == "float64" else "float32"
+
+
+def _first(x: Any) -> Any:
+    return next(leaf for leaf in tree.flatten(x) if leaf is not None)
+
+
+def _add(old: Any, new: Any) -> Any:
+    """The sum of two gradients. Rows of an embedding stay rows: as a whole they would be as large as the embedding."""
+    if old is None or new is None:
+        return new if old is None else old
+    if isinstance(old, tf.IndexedSlices) and isinstance(new, tf.IndexedSlices):
+        values, indices = tf.concat([old.values, new.values], 0), tf.concat([old.indices, new.indices], 0)
+        return tf.IndexedSlices(values, indices, old.dense_shape)
+    return old + new
+
+
+def concatenated(pieces: list) -> Any:
+    """Results of parts as results of the batch."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return tree.map_structure(lambda *leaves: None if leaves[0] is None else tf.concat(leaves, 0), *pieces)
+
+
+def _configured_limit() -> int | None:
+    device = tf.config.list_physical_devices("GPU")[0]
+    configured = tf.config.get_logical_device_configuration(device)
+    limit = configured[0].memory_limit if configured else None
+    return int(limit) << 20 if limit else None

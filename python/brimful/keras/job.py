@@ -1,0 +1,370 @@
+"""A step inside the budget: the batch in parts, tried again when memory runs out, with nothing of the failed attempt left.
+
+In: batches as Keras passes them. Out: the logs that Keras expects. The parts of a batch add up to its gradient (`terms`), the optimizer
+is called once, the metrics see the whole batch. When a part fails, the state it changed is put back and the same samples are taken
+again: as they were, if that size went well before (memory that others took may be back), else half as many at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
+from brimful.fitting.learnt import Learnt
+
+from . import backends, batches, findings, planning, probe, state, terms
+
+#: Predictions of a batch that are kept until its metrics are computed at once; larger ones are counted part by part.
+COLLECTED_BYTES = 16 << 20
+COLLECTED_SHARE = 0.02
+#: An update or a metric has nothing to halve: pauses before it is tried again, in case others took the memory.
+PAUSES_SECONDS = (0.0, 0.1, 1.0)
+
+
+class Progress:
+    """How far the current batch has come."""
+
+    def __init__(self) -> None:
+        self.kept: Any = None
+        self.done = 0
+        self.parts = 0
+        self.trying = 0
+        self.again = 0
+        self.pauses = 0
+        self.gradients: Any = None
+        self.counts: list | None = None
+        self.loss: Any = None
+        self.values: list = []
+        self.predictions: list = []
+        self.seeds: list = []
+        self.seeds_after: list = []
+        self.logs: dict | None = None
+
+
+class Kind:
+    """Training, testing or predicting: each has its own sizes."""
+
+    def __init__(self, size: sizing.MicroBatch, learnt: Learnt, room_bytes: int, proposal: planning.Proposal) -> None:
+        self.size = size
+        self.learnt = learnt
+        self.room_bytes = room_bytes
+        self.proposal = proposal
+        self.steps = 0
+        self.failures = 0
+        self.most_parts = 1
+        self.peak_bytes = 0
+
+
+class Job:
+    """One model, trained, tested or asked inside a budget."""
+
+    def __init__(self, model: Any, wanted: str | int = "auto", allow: str = "exact") -> None:
+        if allow not in ("exact", "numerics"):
+            raise ValueError(f"allow is '{allow}': write exact or numerics")
+        self.model = model
+        self.allow = allow
+        self.wanted = wanted
+        self.wanted_bytes = None if wanted in ("auto", None) else memory.parse(wanted)
+        self.backend = backends.make(model)
+        self.kinds: dict[str, Kind] = {}
+        self.rule: terms.Rule | None = None
+        self._looked = False
+        self.findings: list[findings.Finding] = []
+        self.forbidden: findings.Finding | None = None
+        self.said: set[str] = set()
+        self._made_for = self._identity()
+
+    def still_fits(self, model: Any) -> bool:
+        """Whether what was traced is still what the model does."""
+        return self._made_for == self._identity()
+
+    def _identity(self) -> tuple:
+        model = self.model
+        trainable = tuple(map(id, model.trainable_variables)) if model.built else ()
+        return id(model.optimizer), id(model._compile_loss), model.run_eagerly, model.jit_compile, bool(trainable) and trainable
+
+    # One step of each kind.
+
+    def train(self, data: tuple) -> dict:
+        """One optimizer step of the whole batch."""
+        rows = batches.rows(data[0])
+        kind = self._kind("train", data, rows)
+        progress = Progress()
+        while True:
+            try:
+                self._train_parts(kind, data, rows, progress)
+                self.backend.update(progress.gradients)
+                break
+            except Exception as error:
+                if not failure.is_out_of_memory(error):
+                    raise
+                said = failure.forget(error)
+            self._failed(kind, data, rows, progress, said)
+        self._went_well(kind, rows, progress)
+        return progress.logs
+
+    def _train_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
+        """The gradients and the logs of the batch, from where the last attempt got to."""
+        if progress.logs is not None:
+            return
+        backend = self.backend
+        if progress.done == 0 and kind.size.size >= rows:
+            progress.kept, progress.trying, progress.parts = backend.keep(), rows, 1
+            progress.gradients, progress.logs = backend.whole(data)
+            progress.done, progress.kept = rows, None
+            return
+        rule, collect = self._split(data, rows), self._collects(rows)
+        progress.counts = self._counts(kind, data, rows, progress)
+        if progress.done == 0:
+            progress.seeds = backend.seeds()
+        while progress.done < rows:
+            begin, end = progress.done, self._next_end(kind, rows, progress)
+            progress.kept, progress.trying = backend.keep(), end - begin
+            if progress.parts and progress.seeds:
+                backend.set_seeds(state.varied(progress.seeds, progress.parts))
+            share = (end - begin) / rows
+            part = batches.part(data, begin, end)
+            gradients, loss, values, predicted = backend.gradients(part, rule, share, progress.counts, progress.gradients, collect)
+            progress.gradients = gradients
+            self._add(progress, loss, values, predicted)
+            if progress.parts == 0 and progress.seeds:
+                # As the whole batch would leave them, in however many parts it is taken.
+                progress.seeds_after = backend.seeds()
+            progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+        progress.kept, progress.trying = backend.keep(), 0
+        progress.logs = backend.finish(data, rows, progress.loss, progress.values, progress.predictions if collect else None)
+        if progress.seeds:
+            backend.set_seeds(progress.seeds_after)
+        progress.kept, progress.predictions = None, []
+
+    def test(self, data: tuple) -> dict:
+        """The loss and the metrics of one batch, without training."""
+        rows = batches.rows(data[0])
+        kind = self._kind("test", data, rows)
+        progress = Progress()
+        while True:
+            try:
+                self._test_parts(kind, data, rows, progress)
+            except Exception as error:
+                if not failure.is_out_of_memory(error):
+                    raise
+                said = failure.forget(error)
+            else:
+                break
+            self._failed(kind, data, rows, progress, said)
+        self._went_well(kind, rows, progress)
+        return progress.logs
+
+    def _test_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
+        backend = self.backend
+        if progress.done == 0 and kind.size.size >= rows:
+            progress.kept, progress.trying, progress.parts = backend.keep(), rows, 1
+            progress.logs = backend.test_whole(data)
+            progress.done = rows
+            return
+        rule, collect = self._split(data, rows), self._collects(rows)
+        progress.counts = self._counts(kind, data, rows, progress)
+        while progress.done < rows:
+            begin, end = progress.done, self._next_end(kind, rows, progress)
+            progress.kept, progress.trying = backend.keep(), end - begin
+            part = batches.part(data, begin, end)
+            loss, values, predicted = backend.test_part(part, rule, (end - begin) / rows, progress.counts, collect)
+            self._add(progress, loss, values, predicted)
+            progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+        progress.kept, progress.trying = backend.keep(), 0
+        progress.logs = backend.finish(data, rows, progress.loss, progress.values, progress.predictions if collect else None)
+
+    def predict(self, data: tuple) -> Any:
+        """What the model says about one batch."""
+        rows = batches.rows(data[0])
+        kind = self._kind("predict", data, rows)
+        progress = Progress()
+        while progress.done < rows or not progress.predictions:
+            try:
+                begin, end = progress.done, self._next_end(kind, rows, progress)
+                progress.trying = end - begin
+                progress.predictions.append(self.backend.predict(batches.part(data, begin, end)))
+                progress.done, progress.parts, progress.again = end, progress.parts + 1, 0
+                continue
+            except Exception as error:
+                if not failure.is_out_of_memory(error):
+                    raise
+                said = failure.forget(error)
+            self._failed(kind, data, rows, progress, said)
+        self._went_well(kind, rows, progress)
+        return self.backend.concatenate(progress.predictions)
+
+    # What the kinds share.
+
+    def _next_end(self, kind: Kind, rows: int, progress: Progress) -> int:
+        """Where the next part ends: the rest of the batch in as few and equal parts as its size allows."""
+        return progress.done + sizing.parts(rows - progress.done, kind.size.size)[0][1]
+
+    def _add(self, progress: Progress, loss: Any, values: list, predicted: Any) -> None:
+        progress.loss = loss if progress.loss is None else progress.loss + loss
+        progress.values = list(values) if not progress.values else [old + new for old, new in zip(progress.values, values)]
+        if predicted is not None:
+            progress.predictions.append(predicted)
+
+    def _counts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> list:
+        """What the whole batch divides its losses by: needed before the first part's gradient."""
+        if progress.counts is not None or not self.rule.counted:
+            return progress.counts or []
+        total: list = []
+        for begin, end in sizing.parts(rows, kind.size.size):
+            progress.trying = end - begin
+            found = self.backend.counts(batches.part(data, begin, end))
+            total = found if not total else [old + new for old, new in zip(total, found)]
+        return total
+
+    def _collects(self, rows: int) -> bool:
+        most = max(COLLECTED_BYTES, COLLECTED_SHARE * (self.wanted_bytes or self.backend.limit_bytes() or 0))
+        return self.rule.sample_bytes * rows <= most
+
+    def _kind(self, name: str, data: tuple, rows: int) -> Kind:
+        """The sizes for this kind of step; made at its first batch."""
+        if name in self.kinds:
+            self.kinds[name].size.ask(rows)
+            return self.kinds[name]
+        training = name == "train"
+        self.backend.build(data, training)
+        limit = self.wanted_bytes or self.backend.limit_bytes() or 0
+        used = self.backend.used_bytes() or 0
+        others = max(0, used - planning.own_bytes(self.model, training))
+        room = max(0, limit - others)
+        proposal = planning.propose(self.model, rows, data, room, training) if room else planning.Proposal()
+        learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
+        start = proposal.size
+        known = learnt.start(room)
+        if known is not None:
+            start = known
+        kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
+        if proposal.least_bytes and proposal.least_bytes > room and known is None:
+            raise DoesNotFit(self._too_large(kind, rows))
+        if kind.size.size < rows and name != "predict":
+            self._look(data, rows)
+            if self.forbidden is not None:
+                # It may fit all the same: the plan is a prediction.
+                kind.size.size = rows
+        self.kinds[name] = kind
+        if training or kind.size.size < rows:
+            self._say_start(kind, rows, name)
+        return kind
+
+    def _say_start(self, kind: Kind, rows: int, name: str) -> None:
+        what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
+        split = kind.size.size < rows
+        result = ("same result" if name != "train" else "same gradients") if not (split and self.findings) else "see below what differs"
+        if not split:
+            result = "as it stands"
+        predicted = kind.proposal.predicted_bytes if kind.size.size == (kind.proposal.size or rows) else None
+        lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result))
+        if split:
+            self._say_findings()
+
+    def _say_findings(self) -> None:
+        for finding in self.findings:
+            if finding.code not in self.said:
+                self.said.add(finding.code)
+                lines.say(finding.text)
+
+    def _look(self, data: tuple, rows: int) -> None:
+        """Whether this model's batches can be taken in parts, and what differs then. Once."""
+        if self._looked:
+            return
+        self._looked = True
+        self.findings = findings.look(self.model)
+        self.forbidden = next((found for found in self.findings if not found.splits), None)
+        if self.forbidden is None and rows > 1:
+            kept = self.backend.keep()
+            try:
+                self.rule, self.forbidden = probe.try_out(self.model, data)
+            finally:
+                self.backend.put_back(kept)
+
+    def _split(self, data: tuple, rows: int) -> terms.Rule:
+        self._look(data, rows)
+        if self.forbidden is not None:
+            raise CannotSplit(self.forbidden.text)
+        return self.rule
+
+    def _failed(self, kind: Kind, data: tuple, rows: int, progress: Progress, said: str) -> None:
+        """After an attempt that ran out of memory: its traces removed, and the next size chosen."""
+        kind.failures += 1
+        if progress.kept is not None:
+            self.backend.put_back(progress.kept)
+            progress.kept = None
+        self.backend.release()
+        tried = progress.trying
+        step = kind.steps + 1
+        if progress.done >= rows or tried == 0:
+            # The update or the metrics: there is nothing to halve.
+            if progress.pauses >= len(PAUSES_SECONDS):
+                raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {self._advice(kind)}")
+            self.backend.host_copies = True
+            time.sleep(PAUSES_SECONDS[progress.pauses])
+            progress.pauses += 1
+            lines.say(f"step {step} ran out of memory in the update: nothing of it was kept, and it is done again")
+            return
+        if kind.size.good >= tried and progress.again == 0:
+            progress.again = 1
+            lines.say(f"step {step} ran out of memory at {tried} samples, which went well before: the same samples once more")
+            return
+        progress.again = 0
+        kind.learnt.bad(kind.room_bytes, tried)
+        if rows > 1 and kind is not self.kinds.get("predict"):
+            self._look(data, rows)
+        if self.forbidden is not None and kind is not self.kinds.get("predict"):
+            raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind)}")
+        try:
+            size = kind.size.failed(tried)
+        except DoesNotFit:
+            kind.learnt.save()
+            raise DoesNotFit(self._too_large(kind, rows)) from None
+        lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
+        if kind is not self.kinds.get("predict"):
+            self._say_findings()
+
+    def _too_large(self, kind: Kind, rows: int) -> str:
+        need = f", which needs {memory.human(kind.proposal.least_bytes)} at least" if kind.proposal.least_bytes else ""
+        room = f" into {memory.human(kind.room_bytes)}" if kind.room_bytes else ""
+        return f"not even one sample of the batch of {rows} fits{room}{need}. {self._advice(kind)}"
+
+    def _advice(self, kind: Kind) -> str:
+        remedies = kind.proposal.remedies[:4]
+        if remedies:
+            return f"What the plan says would help: {'; '.join(remedies)}"
+        return "Try mixed precision, an optimizer with less state, or a smaller model; 'brimful plan' says what each brings"
+
+    def _went_well(self, kind: Kind, rows: int, progress: Progress) -> None:
+        kind.steps += 1
+        kind.most_parts = max(kind.most_parts, progress.parts)
+        if kind.size.size >= kind.size.asked and not kind.failures:
+            # Nothing to find out; what it costs to ask would be the whole cost of this.
+            return
+        peak = self.backend.peak_bytes()
+        kind.peak_bytes = max(kind.peak_bytes, peak or 0)
+        largest = max(end - begin for begin, end in sizing.parts(rows, kind.size.size))
+        before = kind.size.size
+        if kind.size.succeeded(largest if kind.size.size < rows else rows, peak, self.wanted_bytes or self.backend.limit_bytes()):
+            lines.say(
+                f"there is room: {lines.taken(kind.size.asked, kind.size.size)} from step {kind.steps + 1} on, after {before} at a time"
+            )
+        self.backend.reset_peak()
+
+    def finished(self) -> None:
+        """What was learnt is kept, and said."""
+        for name, kind in self.kinds.items():
+            if kind.steps and (kind.size.size < kind.size.asked or kind.failures):
+                kind.learnt.good(kind.room_bytes, kind.size.size)
+                kind.learnt.save()
+            if name == "train" and kind.steps and (kind.most_parts > 1 or kind.failures):
+                words = [f"{kind.steps} steps of {kind.size.asked}, at the end {lines.taken(kind.size.asked, kind.size.size)}"]
+                if kind.peak_bytes:
+                    words.append(
+                        f"peak {memory.human(kind.peak_bytes)} of {memory.human(self.wanted_bytes or self.backend.limit_bytes() or 0)}"
+                    )
+                failures = f"{kind.failures} failure{'s' * (kind.failures != 1)} recovered" if kind.failures else "no failure"
+                words.append(f"{failures}, each sample counted once")
+                lines.say(", ".join(words))

@@ -1,0 +1,116 @@
+"""What the plan says about a Keras job: whether the batch fits, and how many samples at a time do.
+
+In: a model, a batch and the room. Out: a proposal, which the first step verifies. The plan is that of Keras on TensorFlow; on other
+backends it is a first guess. A model that has no description (a subclass) has no plan: nothing is proposed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras import tree
+
+from brimful import _native
+
+from . import batches
+
+
+@dataclass
+class Proposal:
+    """How many samples at a time, and what that needs."""
+
+    size: int | None = None
+    predicted_bytes: int | None = None
+    #: What one sample needs at the very least, where the plan knows.
+    least_bytes: int | None = None
+    remedies: list[str] = field(default_factory=list)
+
+
+def _variables_bytes(variables: list) -> int:
+    return sum(batches.bytes_of(variable) for variable in variables)
+
+
+def own_bytes(model: Any, training: bool) -> int:
+    """What the model's variables hold already; the plan counts them itself."""
+    variables = list(model.variables)
+    if training and model.optimizer is not None:
+        variables += list(model.optimizer.variables)
+    return _variables_bytes(variables)
+
+
+def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -> Proposal:
+    """The largest part of the batch that the plan says fits into the room.
+
+    room_bytes: what this job may hold, its variables included and what others hold left out.
+    """
+    description = _description(model)
+    if description is None:
+        return Proposal()
+    asked = {
+        "optimizer": _optimizer(model) if training else None,
+        "device": "cpu",
+        "inference": not training,
+        "precision": _policy(model),
+    }
+    try:
+        whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, 1)})
+        if whole["verdict"] != "does_not_fit":
+            return Proposal(rows, whole["peak"]["high_bytes"] or whole["peak"]["device_bytes"])
+        # In parts the whole batch waits beside them, and the gradients of the parts before.
+        beside = 2 * batches.bytes_of(data) + (_variables_bytes(model.trainable_variables) if training else 0)
+        parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, 1)})
+        size = min(rows, parts["max_batch"] or 1)
+        one = _plan(description, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, 1)})
+    except (ValueError, KeyError, TypeError):
+        return Proposal()
+    proposal = Proposal(size, one["peak"]["device_bytes"] + beside)
+    proposal.remedies = [remedy["title"] for remedy in whole["remedies"] if remedy["id"] not in ("micro_batches", "smaller_batch")]
+    if not parts["max_batch"]:
+        proposal.least_bytes = one["peak"].get("floor_bytes") or one["peak"]["low_bytes"]
+    return proposal
+
+
+def _plan(description: str, request: dict) -> dict:
+    return json.loads(_native.keras_plan(description, json.dumps(request)))
+
+
+def _description(model: Any) -> str | None:
+    # A loop of one's own wraps the user's model.
+    model = getattr(model, "brimful_inner", model)
+    try:
+        return model.to_json()
+    except Exception:  # noqa: BLE001 -- whatever a user's get_config raises, there is no description
+        return None
+
+
+def _optimizer(model: Any) -> str | None:
+    optimizer = model.optimizer
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    name = type(optimizer).__name__.lower()
+    known = {kind.__name__.lower() for kind in vars(keras.optimizers).values() if isinstance(kind, type)}
+    return name if name in known else None
+
+
+def _policy(model: Any) -> str | None:
+    """Nothing: each layer of the description says its own."""
+    return None
+
+
+def signature(model: Any, data: Any, training: bool) -> dict:
+    """What makes another run the same job."""
+    leaves = [leaf for leaf in tree.flatten(data) if leaf is not None]
+    return {
+        "keras": keras.__version__,
+        "backend": keras.backend.backend(),
+        "model": type(getattr(model, "brimful_inner", model)).__name__,
+        "weights": [[list(weight.shape), str(weight.dtype), bool(weight.trainable)] for weight in model.weights],
+        "layers": [type(layer).__name__ for layer in model._flatten_layers()],
+        "optimizer": type(model.optimizer).__name__ if training else None,
+        "policies": sorted({str(layer.dtype_policy.name) for layer in model._flatten_layers() if hasattr(layer, "dtype_policy")}),
+        "inputs": [[[int(size) for size in leaf.shape[1:]], str(leaf.dtype)] for leaf in leaves if hasattr(leaf, "shape")],
+        "jit": str(model.jit_compile),
+        "training": training,
+    }

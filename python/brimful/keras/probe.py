@@ -1,0 +1,104 @@
+"""Whether a loss, and the model under it, can be taken in parts: tried out on a few samples.
+
+In: a model and a batch. Out: how each term of its loss adds up over parts, or what couples the samples. The few samples are taken once as
+a whole and once in two unequal parts, without training: what does not add up then never will. Not seen: what couples samples in training
+only (BatchNorm: `findings` knows it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops, tree
+from keras.src.trainers.trainer import Trainer
+
+from . import batches
+from .findings import Finding
+from .terms import COUNTED, COUPLED, MEAN, SUM, Rule, listening, part_counts
+
+#: Samples that are tried, and how they are divided; unequal, or a mean of means would pass.
+SAMPLES, FIRST = 7, 2
+#: Rounding of sums over a few samples, relative; types of 16 bits have three digits.
+TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
+COARSE = 3e-2
+
+
+def _numbers(value: Any) -> Any:
+    return ops.convert_to_numpy(ops.cast(value, "float32")).astype("float64")
+
+
+def _close(left: float, right: float, tolerance: float, scale: float) -> bool:
+    return abs(left - right) <= tolerance * max(abs(left), abs(right), scale)
+
+
+class _Part:
+    """What the model says about some samples, without training."""
+
+    def __init__(self, model: Any, data: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> None:
+        x, y, weights = data
+        kwargs = {"training": False} if model._call_has_training_arg else {}
+        self.y_pred = model(x, **kwargs)
+        self.counts = part_counts(model, x, y, self.y_pred, weights) if rule.whole is None else []
+        with listening(model, rule, share, counts) as seen:
+            self.loss = float(_numbers(ops.sum(model._compute_loss(x=x, y=y, y_pred=self.y_pred, sample_weight=weights, training=False))))
+        self.kinds = seen.kinds
+        self.values = [float(_numbers(ops.sum(value))) for value in seen.values]
+        self.layers = [float(_numbers(value)) for value in seen.layers]
+
+
+def _behaves(whole: float, pieces: list[float], shares: list[float], tolerance: float) -> str:
+    """How one number adds up."""
+    scale = max(map(abs, pieces)) * 1e-3
+    if _close(whole, sum(piece * share for piece, share in zip(pieces, shares)), tolerance, scale):
+        return MEAN
+    return SUM if _close(whole, sum(pieces), tolerance, scale) else COUPLED
+
+
+def try_out(model: Any, data: tuple) -> tuple[Rule, Finding | None]:
+    """How this model's loss adds up over parts, and what forbids parts."""
+    rows = min(batches.rows(data[0]), SAMPLES)
+    few = batches.part(data, 0, rows)
+    first = min(FIRST, rows - 1)
+    pieces = [batches.part(few, 0, first), batches.part(few, first, rows)]
+    shares = [first / rows, 1 - first / rows]
+    policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
+    tolerance = TOLERANCE.get(policy, COARSE)
+    own_way = type(model).compute_loss is not Trainer.compute_loss
+    raw = Rule(whole=MEAN) if own_way else Rule()
+    whole = _Part(model, few, raw)
+    parts = [_Part(model, piece, raw) for piece in pieces]
+    if not _same_rows(whole.y_pred, [part.y_pred for part in parts], tolerance):
+        text = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
+        return raw, Finding("model_couples", text, splits=False)
+    sample_bytes = -(-batches.bytes_of(whole.y_pred) // rows)
+    couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
+    if own_way:
+        rule = Rule(whole=_behaves(whole.loss, [part.loss for part in parts], shares, tolerance), sample_bytes=sample_bytes)
+        return rule, couples if rule.whole == COUPLED else None
+    rule = Rule(counted=COUNTED in whole.kinds, sample_bytes=sample_bytes)
+    for index, kind in enumerate(whole.kinds):
+        if kind == "scalar":
+            rule.scalars[index] = _behaves(whole.values[index], [part.values[index] for part in parts], shares, tolerance)
+    for index, value in enumerate(whole.layers):
+        rule.layers[index] = _behaves(value, [part.layers[index] for part in parts], shares, tolerance)
+    if COUPLED in (*rule.scalars.values(), *rule.layers.values(), *whole.kinds):
+        return rule, couples
+    # The proof of the whole: with these weights the parts give the loss of the few samples.
+    total = sum(_Part(model, piece, rule, share, whole.counts).loss for piece, share in zip(pieces, shares))
+    return rule, None if _close(whole.loss, total, tolerance, 1e-6) else couples
+
+
+def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:
+    for index, leaf in enumerate(tree.flatten(whole)):
+        expected = _numbers(leaf)
+        pieces = [_numbers(tree.flatten(part)[index]) for part in parts]
+        if any(piece.shape[1:] != expected.shape[1:] for piece in pieces) or sum(map(len, pieces)) != len(expected):
+            return False
+        begin = 0
+        for piece in pieces:
+            difference = abs(piece - expected[begin : begin + len(piece)])
+            if difference.size and difference.max() > 10 * tolerance * max(abs(expected).max(), 1e-6):
+                return False
+            begin += len(piece)
+    return True

@@ -1,0 +1,86 @@
+"""The state that a forward pass changes, and the predictions with their masks.
+
+In: a model. Out: its variables by what changes them. The weights and the optimizer's state change in the update alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras import ops, tree
+from keras.src import backend
+
+from . import findings
+
+
+def changed_by_forward(model: Any) -> list:
+    """Moving averages, seeds and metrics. Frozen weights do not change, however large they are."""
+    frozen = {id(variable) for layer in model._flatten_layers() for variable in getattr(layer, "_trainable_variables", ())}
+    moving = [variable for variable in model.non_trainable_variables if id(variable) not in frozen]
+    return moving + list(model.metrics_variables)
+
+
+def build(model: Any, data: tuple, training: bool) -> None:
+    """Makes the variables that Keras would make in the first step, the optimizer's included."""
+    if model.compiled and model._compile_loss is not None or training:
+        # A model that runs with data only is built by its first step.
+        with contextlib.suppress(RuntimeError):
+            model._symbolic_build(data_batch=data)
+
+
+def seeds(model: Any) -> list:
+    """The states of what draws random numbers in a forward pass."""
+    generators = [generator for layer in model._flatten_layers() for generator in getattr(layer, "_seed_generators", None) or ()]
+    states, known = [], set()
+    for generator in generators:
+        if isinstance(generator, keras.random.SeedGenerator) and id(generator.state) not in known:
+            known.add(id(generator.state))
+            states.append(generator.state)
+    return states
+
+
+def varied(seed_states: list, index: int) -> list:
+    """The states for another part of the same batch: other numbers, and none that a later batch would draw."""
+    changed = []
+    for value in seed_states:
+        value = value.copy()
+        # An odd constant, as in Weyl sequences: it visits every state before it returns to the first.
+        value[0] = type(value[0])((int(value[0]) + index * 0x9E3779B9) % (1 << 32))
+        changed.append(value)
+    return changed
+
+
+@contextlib.contextmanager
+def moving_averages(model: Any, share: Any) -> Iterator[None]:
+    """Lets a part move BatchNorm's averages by its share, so that a batch moves them once."""
+    norms = findings.batch_norms(model)
+    before = [layer.momentum for layer in norms]
+    try:
+        for layer in norms:
+            layer.momentum = ops.power(ops.cast(layer.momentum, "float32"), ops.cast(share, "float32"))
+        yield
+    finally:
+        for layer, momentum in zip(norms, before):
+            layer.momentum = momentum
+
+
+def with_masks(y_pred: Any) -> list:
+    """Predictions and the masks that Keras hangs on them: they are lost where a tensor leaves its graph."""
+    return [y_pred, tree.map_structure(lambda leaf: backend.get_keras_mask(leaf), y_pred)]
+
+
+def without_masks(pair: Any) -> Any:
+    """The predictions, with their masks hung on again."""
+    y_pred, masks = pair
+    for leaf, mask in zip(tree.flatten(y_pred), _masks(y_pred, masks)):
+        if mask is not None:
+            backend.set_keras_mask(leaf, mask)
+    return y_pred
+
+
+def _masks(y_pred: Any, masks: Any) -> list:
+    flat = tree.flatten(masks)
+    return flat if len(flat) == len(tree.flatten(y_pred)) else [None] * len(tree.flatten(y_pred))

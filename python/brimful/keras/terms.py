@@ -1,0 +1,142 @@
+"""The terms of a loss, each weighted so that the parts of a batch add up to the whole.
+
+In: Keras's own computation of the loss, on a part of a batch. Out: the part's contribution to the loss of the whole batch. A mean over
+samples counts by the part's share of them; a mean over what a mask or sample weights leave counts by the part's share of that; a sum
+counts as it is; what does not depend on the batch (weights' regularisers) counts once over all parts.
+
+Keras divides in one place, `reduce_weighted_values`, and adds layers' losses in another, `_aggregate_additional_loss`: both are listened
+to while a part is computed, and only then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+from keras import ops
+from keras.src.losses import loss as keras_loss
+
+MEAN, SUM, COUNTED, COUPLED = "mean", "sum", "counted", "coupled"
+
+
+@dataclass
+class Rule:
+    """How each term of this model's loss behaves when a batch is taken in parts; `probe` finds out what Keras does not say."""
+
+    #: The model computes its loss in its own way: it is weighted as a whole.
+    whole: str | None = None
+    #: By index: losses that come as one number, and layers' own losses.
+    scalars: dict[int, str] = field(default_factory=dict)
+    layers: dict[int, str] = field(default_factory=dict)
+    #: Whether a loss divides by what the data say, and what the predictions of one sample hold.
+    counted: bool = False
+    sample_bytes: int = 0
+
+
+class Seen:
+    """What the terms of one part were."""
+
+    def __init__(self) -> None:
+        #: What each loss contributed, and what it was divided by where that depends on the data.
+        self.values: list[Any] = []
+        self.counts: list[Any] = []
+        self.kinds: list[str] = []
+        self.layers: list[Any] = []
+
+
+def _kind(values: Any, sample_weight: Any, mask: Any, reduction: str) -> str | None:
+    """How a loss is reduced; nothing where it comes as one number, which says nothing about how."""
+    if len(values.shape) == 0:
+        return None
+    if reduction == "sum":
+        return SUM
+    if reduction in (None, "none"):
+        return COUPLED
+    counted = mask is not None or (reduction == "mean_with_sample_weight" and sample_weight is not None)
+    return COUNTED if counted else MEAN
+
+
+def _count(values: Any, sample_weight: Any, mask: Any, reduction: str) -> Any:
+    """What the sum is divided by."""
+    dtype = keras.backend.standardize_dtype(values.dtype)
+    if reduction != "mean_with_sample_weight":
+        return ops.sum(ops.cast(mask, dtype))
+    weight = keras_loss.apply_mask(
+        None if sample_weight is None else ops.convert_to_tensor(sample_weight, dtype=dtype), mask, dtype=dtype, reduction=reduction
+    )
+    return ops.sum(ops.cast(weight, dtype))
+
+
+@contextlib.contextmanager
+def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = None) -> Iterator[Seen]:
+    """Weights the terms of the loss that the model computes inside.
+
+    share: the part's share of the batch; without it nothing is weighted and the terms are only recorded.
+    counts: what the whole batch divides each loss by, where that depends on the data.
+    """
+    seen = Seen()
+    reduce, aggregate = keras_loss.reduce_weighted_values, model._aggregate_additional_loss
+
+    def weighted(kind: str | None, value: Any, count: Any, index: int) -> Any:
+        if share is None or kind == SUM:
+            return value
+        if kind == COUNTED:
+            return ops.divide_no_nan(value * count, ops.cast(counts[index], value.dtype))
+        return value * ops.cast(share, value.dtype)
+
+    def reduced(values: Any, sample_weight: Any = None, mask: Any = None, reduction: str = "sum_over_batch_size", dtype: Any = None) -> Any:
+        index = len(seen.values)
+        own = reduce(values, sample_weight=sample_weight, mask=mask, reduction=reduction, dtype=dtype)
+        values = ops.convert_to_tensor(values, dtype=dtype)
+        kind = _kind(values, sample_weight, mask, reduction) or rule.scalars.get(index, MEAN)
+        count = _count(values, sample_weight, mask, reduction) if kind == COUNTED else ops.zeros((), "float32")
+        own = weighted(kind, own, count, index)
+        seen.values.append(own)
+        seen.counts.append(count)
+        seen.kinds.append(kind if len(values.shape) else "scalar")
+        return own
+
+    def aggregated(loss: Any) -> Any:
+        value = weighted(rule.layers.get(len(seen.layers), MEAN), aggregate(loss), None, -1)
+        seen.layers.append(value)
+        return value
+
+    # One tracker for each of several losses: they get the whole batch's values at the end of the step.
+    compiled = model._compile_loss
+    trackers = getattr(compiled, "_metrics", None)
+    keras_loss.reduce_weighted_values = reduced
+    model.__dict__["_aggregate_additional_loss"] = aggregated
+    if trackers:
+        compiled._metrics = [None] * len(trackers)
+    try:
+        yield seen
+    finally:
+        keras_loss.reduce_weighted_values = reduce
+        model.__dict__.pop("_aggregate_additional_loss", None)
+        if trackers:
+            compiled._metrics = trackers
+
+
+def part_loss(model: Any, rule: Rule, x: Any, y: Any, y_pred: Any, weights: Any, training: bool, share: Any, counts: list) -> tuple:
+    """What a part contributes to the loss of the whole batch, and the same for each of the compiled losses."""
+    if rule.whole is not None:
+        loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
+        return (loss if rule.whole == SUM else loss * ops.cast(share, loss.dtype)), []
+    with listening(model, rule, share, counts) as seen:
+        loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
+    return loss, seen.values
+
+
+def part_counts(model: Any, x: Any, y: Any, y_pred: Any, weights: Any) -> list:
+    """What a part divides each of its losses by, where that depends on the data."""
+    with listening(model, Rule()) as seen:
+        model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False)
+    return [ops.cast(count, "float32") if kind != COUNTED else count for kind, count in zip(seen.kinds, seen.counts)]
+
+
+def trackers(model: Any) -> list:
+    """Keras's means of the single losses, where there are several."""
+    return list(getattr(model._compile_loss, "metrics", None) or [])
