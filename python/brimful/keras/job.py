@@ -279,7 +279,8 @@ class Job:
         if self.forbidden is None and rows > 1:
             kept = self.backend.keep()
             try:
-                self.rule, self.forbidden = probe.try_out(self.model, data)
+                with self.backend.scope():
+                    self.rule, self.forbidden = probe.try_out(self.model, data)
             finally:
                 self.backend.put_back(kept)
 

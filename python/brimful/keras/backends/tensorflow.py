@@ -7,6 +7,7 @@ Not done: strategies with several replicas.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 from typing import Any
@@ -62,6 +63,11 @@ class Backend:
 
         train, test = over(lambda data: job.train(unpacked(data))), over(lambda data: job.test(unpacked(data)))
         return {"train_function": train, "test_function": test, "predict_function": predict}
+
+    def one_step(self, train: Any, data: tuple) -> float:
+        """A step outside Keras's loop: its loss."""
+        self.model.reset_metrics()
+        return float(train(iter([data]))["loss"])
 
     def build(self, data: tuple, training: bool) -> None:
         """Variables that Keras would make in the first step: a failure there would leave some of them."""
@@ -210,7 +216,12 @@ class Backend:
     def predict(self, data: tuple) -> Any:
         return self._call("predict", self.model.predict_step, data)
 
-    concatenate = staticmethod(lambda pieces: concatenated(pieces))
+    def concatenate(self, pieces: list) -> Any:
+        return concatenated(pieces)
+
+    def scope(self) -> Any:
+        """Where the model can be called outside a step."""
+        return contextlib.nullcontext()
 
     def seeds(self) -> list:
         """The states of what draws random numbers."""

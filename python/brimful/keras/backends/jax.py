@@ -1,0 +1,298 @@
+"""A training step on JAX, in pieces that can fail and be tried again.
+
+In: a compiled model, its state as Keras passes it, and parts of batches. Out: gradients, the new state, logs. Arrays never change, and
+none is given away to a call that may fail: a step that runs out of memory leaves the state as it was. Each call is waited for, because an
+error would otherwise come to light much later. Not done: several devices or processes.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import jax
+import keras
+from keras import tree
+
+from brimful.fitting import memory
+
+from .. import state, terms
+from ..batches import unpacked
+
+TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
+TEST = ("trainable", "non_trainable", "metrics")
+PREDICT = ("trainable", "non_trainable")
+
+
+class Backend:
+    """JAX under one model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        distribution = keras.distribution.distribution()
+        if jax.process_count() > 1 or (distribution is not None and distribution.device_mesh.devices.size > 1):
+            raise ValueError(
+                "the job is distributed over several devices: brimful trains on one device in one process today; "
+                "leave out keras.distribution.set_distribution, or run model.fit itself"
+            )
+        self._jax_device = jax.devices()[0]
+        self.device = str(getattr(self._jax_device, "device_kind", self._jax_device))
+        self._made: dict[str, Any] = {}
+        self.host_copies = False
+        #: The state while Keras's own variables are empty.
+        self.values: dict[str, list] = {}
+
+    def functions(self, job: Any) -> dict:
+        """What Keras's loop calls for each batch, by the names it has there."""
+        steps = self.model.steps_per_execution
+
+        def over(one: Any, names: tuple) -> Any:
+            def function(values: tuple, iterator: Any) -> tuple:
+                self.values = {name: list(value) for name, value in zip(names, values)}
+                results = []
+                for _ in range(steps):
+                    try:
+                        data = next(iterator)
+                    except StopIteration:
+                        if not results:
+                            raise
+                        break
+                    results.append(one(unpacked(data)))
+                result = results[-1] if names is not PREDICT else self.concatenate(results)
+                after = tuple(self.values[name] for name in names)
+                # Nothing is held here that Keras lets go of.
+                self.values = {}
+                return result, after
+
+            return function
+
+        return {
+            "train_function": over(job.train, TRAIN),
+            "test_function": over(job.test, TEST),
+            "predict_function": over(job.predict, PREDICT),
+        }
+
+    def one_step(self, train: Any, data: tuple) -> float:
+        """A step outside Keras's loop: its loss. The variables have their values before and after it."""
+        self.model._symbolic_build(data_batch=data)
+        self.model.reset_metrics()
+        held = tuple([variable.value for variable in self._variables(name)] for name in TRAIN)
+        logs, after = train(held, iter([data]))
+        for name, values in zip(TRAIN, after):
+            for variable, value in zip(self._variables(name), values):
+                variable.assign(value)
+        return float(logs["loss"])
+
+    def build(self, data: tuple, training: bool) -> None:
+        """Keras has done it: JAX's state is made before the first step."""
+
+    # What memory there is.
+
+    def _stats(self) -> dict:
+        return self._jax_device.memory_stats() or {}
+
+    def used_bytes(self) -> int | None:
+        return self._stats().get("bytes_in_use")
+
+    def peak_bytes(self) -> int | None:
+        """Nothing: JAX cannot forget a peak, so it is not that of the last step."""
+        return None
+
+    def reset_peak(self) -> None:
+        """JAX has no way to."""
+
+    def limit_bytes(self) -> int | None:
+        return self._stats().get("bytes_limit") or memory.host_room_bytes()
+
+    def release(self) -> None:
+        """Lets go of what a failed attempt left in cycles of references."""
+        gc.collect()
+
+    # What a forward pass changes.
+
+    def keep(self) -> tuple:
+        return self.values.get("non_trainable"), self.values.get("metrics")
+
+    def put_back(self, kept: tuple) -> None:
+        for name, value in zip(("non_trainable", "metrics"), kept):
+            if value is not None:
+                self.values[name] = value
+
+    def scope(self, values: dict | None = None, **options: Any) -> Any:
+        """Keras's variables have these values inside."""
+        values = self.values if values is None else values
+        return keras.StatelessScope(state_mapping=[pair for name in values for pair in zip(self._variables(name), values[name])], **options)
+
+    def _variables(self, name: str) -> list:
+        if name == "optimizer":
+            return list(self.model.optimizer.variables)
+        return list(getattr(self.model, f"{name}_variables"))
+
+    def _after(self, scope: Any, name: str, values: dict) -> list:
+        found = [scope.get_current_value(variable) for variable in self._variables(name)]
+        return [old if new is None else new for old, new in zip(values[name], found)]
+
+    # Training.
+
+    def whole(self, data: tuple) -> tuple:
+        """Keras's own step up to the gradients: those, and the logs."""
+
+        def step(values: dict, data: tuple) -> tuple:
+            rows = next(leaf for leaf in tree.flatten(data[0]) if leaf is not None).shape[0]
+
+            def loss_of(trainable: list) -> tuple:
+                inside = {**values, "trainable": trainable}
+                x, y, weights = data
+                with self.scope(inside, collect_losses=True) as scope:
+                    y_pred = self._forward(x, training=True)
+                    loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
+                    self.model._loss_tracker.update_state(loss, sample_weight=rows)
+                    scaled = self.model.optimizer.scale_loss(loss)
+                    logs = self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+                return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), logs)
+
+            (_, (moving, metrics, logs)), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
+            return gradients, moving, metrics, logs
+
+        gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", step, self.values, data)
+        return gradients, logs
+
+    def counts(self, data: tuple) -> list:
+        """What a part divides its losses by. What does not lead to a number of these is not run."""
+
+        def count(values: dict, data: tuple) -> list:
+            x, y, weights = data
+            with self.scope(values, collect_losses=True):
+                return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+
+        return self._call("counts", count, self.values, data)
+
+    def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
+        """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
+
+        def step(values: dict, data: tuple, share: Any, counts: list, before: list) -> tuple:
+            def loss_of(trainable: list) -> tuple:
+                inside = {**values, "trainable": trainable}
+                x, y, weights = data
+                with self.scope(inside, collect_losses=True) as scope, state.moving_averages(self.model, share):
+                    y_pred = self._forward(x, training=True)
+                    loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
+                    scaled = self.model.optimizer.scale_loss(loss)
+                    if not collect:
+                        self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+                predicted = state.with_masks(y_pred) if collect else None
+                return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), loss, losses, predicted)
+
+            (_, after), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
+            return [old + new for old, new in zip(before, gradients)], after
+
+        if before is None:
+            # One program for all parts: compiling a second one takes longer than adding zeros.
+            before = [jax.numpy.zeros_like(value) for value in self.values["trainable"]]
+        args = (self.values, data, jax.numpy.asarray(share, _share_type()), counts, before)
+        gradients, (moving, metrics, loss, losses, predicted) = self._call(f"gradients {collect}", step, *args)
+        self.values["non_trainable"], self.values["metrics"] = moving, metrics
+        return gradients, loss, losses, predicted
+
+    def update(self, gradients: list) -> None:
+        """All weights and the optimizer's state, or none of them."""
+
+        def apply(trainable: list, optimizer: list, gradients: list) -> tuple:
+            return self.model.optimizer.stateless_apply(optimizer, gradients, trainable)
+
+        args = (self.values["trainable"], self.values["optimizer"], gradients)
+        if not self.host_copies:
+            self.values["trainable"], self.values["optimizer"] = map(list, self._call("update", apply, *args))
+            return
+        # There is no room for both: the old arrays are given away, with copies on the host in case it fails.
+        before = jax.device_get(args[:2])
+        try:
+            self.values["trainable"], self.values["optimizer"] = map(list, self._call("update in place", apply, *args, donate=(0, 1)))
+        except BaseException:
+            gc.collect()
+            self.values["trainable"], self.values["optimizer"] = (
+                [old if not old.is_deleted() else jax.device_put(copy) for old, copy in zip(olds, copies)]
+                for olds, copies in zip(args, before)
+            )
+            raise
+
+    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+        """The metrics of the whole batch, as logs."""
+
+        def metrics(held: dict, data: tuple, rows: Any, loss: Any, losses: list, predicted: Any) -> tuple:
+            x, y, weights = data
+            with self.scope(held) as scope:
+                self.model._loss_tracker.update_state(loss, sample_weight=rows)
+                for tracker, value in zip(terms.trackers(self.model), losses):
+                    tracker.update_state(value, sample_weight=rows)
+                if predicted is None:
+                    logs = self.model.get_metrics_result()
+                else:
+                    logs = self.model.compute_metrics(x, y, state.without_masks(predicted), sample_weight=weights)
+            return logs, self._after(scope, "metrics", held)
+
+        predicted = None if predictions is None else self.concatenate(predictions)
+        args = ({"metrics": self.values["metrics"]}, data, rows, loss, values, predicted)
+        logs, self.values["metrics"] = self._call(f"finish {predictions is None}", metrics, *args)
+        return logs
+
+    # Without training.
+
+    def test_whole(self, data: tuple) -> dict:
+        held = tuple(self.values[name] for name in TEST)
+        logs, after = self._call("test", self.model.test_step, held, data)
+        self.values = {name: list(value) for name, value in zip(TEST, after)}
+        return logs
+
+    def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
+        def step(values: dict, data: tuple, share: Any, counts: list) -> tuple:
+            x, y, weights = data
+            with self.scope(values, collect_losses=True) as scope:
+                y_pred = self._forward(x, training=False)
+                loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
+                if not collect:
+                    self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+            return loss, losses, state.with_masks(y_pred) if collect else None, self._after(scope, "metrics", values)
+
+        args = (self.values, data, jax.numpy.asarray(share, _share_type()), counts)
+        loss, losses, predicted, self.values["metrics"] = self._call(f"test_part {collect}", step, *args)
+        return loss, losses, predicted
+
+    def predict(self, data: tuple) -> Any:
+        held = tuple(self.values[name] for name in PREDICT)
+        outputs, _ = self._call("predict", self.model.predict_step, held, data)
+        return outputs
+
+    def concatenate(self, pieces: list) -> Any:
+        """Results of parts as results of the batch."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return tree.map_structure(lambda *leaves: None if leaves[0] is None else jax.numpy.concatenate(leaves), *pieces)
+
+    def seeds(self) -> list:
+        """The states of what draws random numbers."""
+        return [jax.device_get(self.values["non_trainable"][index]) for index in self._seed_indices()]
+
+    def set_seeds(self, values: list) -> None:
+        changed = list(self.values["non_trainable"])
+        for index, value in zip(self._seed_indices(), values):
+            changed[index] = jax.device_put(value)
+        self.values["non_trainable"] = changed
+
+    def _seed_indices(self) -> list[int]:
+        wanted = {id(variable) for variable in state.seeds(self.model)}
+        return [index for index, variable in enumerate(self.model.non_trainable_variables) if id(variable) in wanted]
+
+    def _forward(self, x: Any, training: bool) -> Any:
+        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+
+    def _call(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
+        if self.model.run_eagerly or not self.model.jit_compile:
+            return jax.block_until_ready(step(*args))
+        if name not in self._made:
+            self._made[name] = jax.jit(step, donate_argnums=donate)
+        return jax.block_until_ready(self._made[name](*args))
+
+
+def _share_type() -> str:
+    return "float64" if keras.backend.floatx() == "float64" else "float32"

@@ -1,0 +1,227 @@
+"""A training step of Keras on PyTorch, in pieces that can fail and be tried again.
+
+In: a compiled model and parts of batches. Out: gradients, updated weights, logs. PyTorch changes tensors in place: what a piece changes
+is copied before, and copied back when it fails. Not done: several devices or ranks; `jit_compile=True` (the step runs as it is written).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from typing import Any
+
+import torch
+from keras import tree
+
+from brimful.fitting import memory
+
+from .. import state, terms
+from ..batches import unpacked
+
+
+class Backend:
+    """PyTorch under one Keras model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        if torch.distributed.is_available() and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+            raise ValueError(
+                f"the job runs on {torch.distributed.get_world_size()} ranks: brimful trains on one device in one process today; "
+                "start it without torchrun, or run model.fit itself"
+            )
+        from keras.src.backend.torch.core import get_device
+
+        self._torch_device = torch.device(get_device())
+        self.cuda = self._torch_device.type == "cuda"
+        self.device = torch.cuda.get_device_name(self._torch_device) if self.cuda else "CPU"
+        self.host_copies = False
+
+    def functions(self, job: Any) -> dict:
+        """What Keras's loop calls for each batch, by the names it has there."""
+
+        def without_gradients(one: Any) -> Any:
+            def function(data: list) -> Any:
+                with torch.no_grad():
+                    return one(unpacked(data[0]))
+
+            return function
+
+        return {
+            "train_function": lambda data: job.train(unpacked(data[0])),
+            "test_function": without_gradients(job.test),
+            "predict_function": without_gradients(job.predict),
+        }
+
+    def one_step(self, train: Any, data: tuple) -> float:
+        """A step outside Keras's loop: its loss."""
+        self.model.reset_metrics()
+        return float(train([data])["loss"])
+
+    def build(self, data: tuple, training: bool) -> None:
+        """Variables that Keras would make in the first step: a failure there would leave some of them."""
+        state.build(self.model, data, training)
+
+    # What memory there is.
+
+    def used_bytes(self) -> int | None:
+        return torch.cuda.memory_allocated(self._torch_device) if self.cuda else None
+
+    def peak_bytes(self) -> int | None:
+        return torch.cuda.max_memory_reserved(self._torch_device) if self.cuda else None
+
+    def reset_peak(self) -> None:
+        if self.cuda:
+            torch.cuda.reset_peak_memory_stats(self._torch_device)
+
+    def limit_bytes(self) -> int | None:
+        if not self.cuda:
+            return memory.host_room_bytes()
+        free, total = torch.cuda.mem_get_info(self._torch_device)
+        mine = free + torch.cuda.memory_reserved(self._torch_device)
+        fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(self._torch_device)
+        return min(mine, int(total * fraction))
+
+    def release(self) -> None:
+        """Lets go of what a failed attempt left, and of blocks of other sizes."""
+        self.model.zero_grad()
+        gc.collect()
+        if self.cuda:
+            torch.cuda.empty_cache()
+
+    # What a forward pass changes.
+
+    def keep(self) -> tuple:
+        """Moving averages, seeds and metrics as they are, and PyTorch's own random state."""
+        random = [torch.get_rng_state()] + ([torch.cuda.get_rng_state(self._torch_device)] if self.cuda else [])
+        return [variable.value.detach().clone() for variable in self._small()], random
+
+    def put_back(self, kept: tuple) -> None:
+        values, random = kept
+        with torch.no_grad():
+            for variable, value in zip(self._small(), values):
+                variable.value.copy_(value)
+        torch.set_rng_state(random[0])
+        if self.cuda:
+            torch.cuda.set_rng_state(random[1], self._torch_device)
+
+    def _small(self) -> list:
+        return state.changed_by_forward(self.model)
+
+    @contextlib.contextmanager
+    def scope(self) -> Any:
+        with torch.no_grad():
+            yield
+
+    # Training.
+
+    def whole(self, data: tuple) -> tuple:
+        """Keras's own step up to the gradients: those, and the logs."""
+        x, y, weights = data
+        y_pred = self._forward(x, training=True)
+        loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
+        self.model._loss_tracker.update_state(loss, sample_weight=next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0])
+        gradients = self._gradients(self.model.optimizer.scale_loss(loss))
+        with torch.no_grad():
+            return gradients, self.model.compute_metrics(x, y, _detached(y_pred), sample_weight=weights)
+
+    def _gradients(self, loss: Any) -> list:
+        weights = [variable.value for variable in self.model.trainable_weights]
+        return list(torch.autograd.grad(loss, weights, allow_unused=True))
+
+    def counts(self, data: tuple) -> list:
+        """What a part divides its losses by."""
+        x, y, weights = data
+        with torch.no_grad():
+            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+
+    def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
+        """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
+        x, y, weights = data
+        with state.moving_averages(self.model, share):
+            y_pred = self._forward(x, training=True)
+            loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
+        gradients = self._gradients(self.model.optimizer.scale_loss(loss))
+        with torch.no_grad():
+            y_pred = _detached(y_pred)
+            if not collect:
+                self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+            values = [value.detach() for value in values]
+            # In place, so that it cannot fail half-way for want of memory.
+            gradients = gradients if before is None else [_add(old, new) for old, new in zip(before, gradients)]
+            return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
+
+    def update(self, gradients: list) -> None:
+        """All weights and the optimizer's state, or none of them."""
+        weights = self.model.trainable_weights
+        tensors = [variable.value for variable in [*weights, *self.model.optimizer.variables]]
+        with torch.no_grad():
+            before = [tensor.detach().to("cpu", copy=True) if self.host_copies else tensor.detach().clone() for tensor in tensors]
+            try:
+                self.model.optimizer.apply(gradients, weights)
+            except BaseException:
+                for variable, value in zip([*weights, *self.model.optimizer.variables], before):
+                    variable.value.data.copy_(value)
+                raise
+
+    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+        """The metrics of the whole batch, as logs."""
+        x, y, weights = data
+        with torch.no_grad():
+            self.model._loss_tracker.update_state(loss, sample_weight=rows)
+            for tracker, value in zip(terms.trackers(self.model), values):
+                tracker.update_state(value, sample_weight=rows)
+            if predictions is None:
+                return self.model.get_metrics_result()
+            return self.model.compute_metrics(x, y, state.without_masks(self.concatenate(predictions)), sample_weight=weights)
+
+    # Without training.
+
+    def test_whole(self, data: tuple) -> dict:
+        return self.model.test_step(data)
+
+    def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
+        x, y, weights = data
+        y_pred = self._forward(x, training=False)
+        loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
+        if not collect:
+            self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+        return loss, values, state.with_masks(y_pred) if collect else None
+
+    def predict(self, data: tuple) -> Any:
+        return self.model.predict_step(data)
+
+    def concatenate(self, pieces: list) -> Any:
+        """Results of parts as results of the batch."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return tree.map_structure(lambda *leaves: None if leaves[0] is None else torch.cat(leaves), *pieces)
+
+    def seeds(self) -> list:
+        """The states of what draws random numbers."""
+        return [variable.value.detach().cpu().numpy().copy() for variable in state.seeds(self.model)]
+
+    def set_seeds(self, values: list) -> None:
+        for variable, value in zip(state.seeds(self.model), values):
+            variable.assign(value)
+
+    def _forward(self, x: Any, training: bool) -> Any:
+        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+
+
+def _add(old: Any, new: Any) -> Any:
+    if old is None or new is None:
+        return new if old is None else old
+    return old.add_(new)
+
+
+def _detached(y_pred: Any) -> Any:
+    """Predictions without what their gradients would need; the masks stay."""
+    from keras.src import backend
+
+    def detached(leaf: Any) -> Any:
+        result, mask = leaf.detach(), backend.get_keras_mask(leaf)
+        if mask is not None:
+            backend.set_keras_mask(result, mask)
+        return result
+
+    return tree.map_structure(detached, y_pred)
