@@ -68,15 +68,5 @@ def look(model: Any) -> list[Finding]:
     if stateful:
         text = f"{_names(stateful)} keeps a state for each row of the batch: the batch cannot be taken in parts"
         found.append(Finding("stateful", text, splits=False))
-    fixed = [shape[0] for shape in _input_shapes(model) if shape and shape[0] is not None]
-    if fixed:
-        text = f"the model's inputs fix the batch at {fixed[0]}: leave out batch_size in keras.Input, so that it can be taken in parts"
-        found.append(Finding("fixed_batch", text, splits=False))
     return found
 
-
-def _input_shapes(model: Any) -> list:
-    try:
-        return [tensor.shape for tensor in model.inputs or []]
-    except (AttributeError, ValueError):
-        return []

@@ -34,7 +34,8 @@ class Progress:
         self.pauses = 0
         self.gradients: Any = None
         self.counts: list | None = None
-        self.loss: Any = None
+        #: By part: its loss, and each of several.
+        self.losses: list = []
         self.values: list = []
         self.predictions: list = []
         self.seeds: list = []
@@ -110,7 +111,8 @@ class Job:
             return
         backend = self.backend
         if progress.done == 0 and kind.size.size >= rows:
-            progress.kept, progress.trying, progress.parts = backend.keep(), rows, 1
+            progress.trying, progress.parts = rows, 1
+            progress.kept = backend.keep()
             progress.gradients, progress.logs = backend.whole(data)
             progress.done, progress.kept = rows, None
             return
@@ -120,23 +122,23 @@ class Job:
             progress.seeds = backend.seeds()
         while progress.done < rows:
             begin, end = progress.done, self._next_end(kind, rows, progress)
-            progress.kept, progress.trying = backend.keep(), end - begin
+            progress.trying = end - begin
+            progress.kept = backend.keep()
             if progress.parts and progress.seeds:
                 backend.set_seeds(state.varied(progress.seeds, progress.parts))
             share = (end - begin) / rows
             part = batches.part(data, begin, end)
             gradients, loss, values, predicted = backend.gradients(part, rule, share, progress.counts, progress.gradients, collect)
-            progress.gradients = gradients
-            self._add(progress, loss, values, predicted)
             if progress.parts == 0 and progress.seeds:
                 # As the whole batch would leave them, in however many parts it is taken.
                 progress.seeds_after = backend.seeds()
+            progress.gradients = gradients
+            self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
-        progress.kept, progress.trying = backend.keep(), 0
-        progress.logs = backend.finish(data, rows, progress.loss, progress.values, progress.predictions if collect else None)
+        logs = self._finish(data, rows, progress, collect)
         if progress.seeds:
             backend.set_seeds(progress.seeds_after)
-        progress.kept, progress.predictions = None, []
+        progress.logs, progress.kept, progress.predictions = logs, None, []
 
     def test(self, data: tuple) -> dict:
         """The loss and the metrics of one batch, without training."""
@@ -159,7 +161,8 @@ class Job:
     def _test_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
         backend = self.backend
         if progress.done == 0 and kind.size.size >= rows:
-            progress.kept, progress.trying, progress.parts = backend.keep(), rows, 1
+            progress.trying, progress.parts = rows, 1
+            progress.kept = backend.keep()
             progress.logs = backend.test_whole(data)
             progress.done = rows
             return
@@ -167,13 +170,13 @@ class Job:
         progress.counts = self._counts(kind, data, rows, progress)
         while progress.done < rows:
             begin, end = progress.done, self._next_end(kind, rows, progress)
-            progress.kept, progress.trying = backend.keep(), end - begin
+            progress.trying = end - begin
+            progress.kept = backend.keep()
             part = batches.part(data, begin, end)
             loss, values, predicted = backend.test_part(part, rule, (end - begin) / rows, progress.counts, collect)
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
-        progress.kept, progress.trying = backend.keep(), 0
-        progress.logs = backend.finish(data, rows, progress.loss, progress.values, progress.predictions if collect else None)
+        progress.logs = self._finish(data, rows, progress, collect)
 
     def predict(self, data: tuple) -> Any:
         """What the model says about one batch."""
@@ -202,10 +205,18 @@ class Job:
         return progress.done + sizing.parts(rows - progress.done, kind.size.size)[0][1]
 
     def _add(self, progress: Progress, loss: Any, values: list, predicted: Any) -> None:
-        progress.loss = loss if progress.loss is None else progress.loss + loss
-        progress.values = list(values) if not progress.values else [old + new for old, new in zip(progress.values, values)]
+        """Nothing here needs memory: a failure between the parts of it would count a part twice."""
+        progress.losses.append(loss)
+        progress.values.append(list(values))
         if predicted is not None:
             progress.predictions.append(predicted)
+
+    def _finish(self, data: tuple, rows: int, progress: Progress, collect: bool) -> dict:
+        """The metrics of the whole batch, when all of its parts are done."""
+        progress.trying = 0
+        progress.kept = self.backend.keep()
+        loss, values = sum(progress.losses[1:], progress.losses[0]), [sum(each[1:], each[0]) for each in zip(*progress.values)]
+        return self.backend.finish(data, rows, loss, values, progress.predictions if collect else None)
 
     def _counts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> list:
         """What the whole batch divides its losses by: needed before the first part's gradient."""
@@ -273,16 +284,11 @@ class Job:
         """Whether this model's batches can be taken in parts, and what differs then. Once."""
         if self._looked:
             return
-        self._looked = True
         self.findings = findings.look(self.model)
         self.forbidden = next((found for found in self.findings if not found.splits), None)
         if self.forbidden is None and rows > 1:
-            kept = self.backend.keep()
-            try:
-                with self.backend.scope():
-                    self.rule, self.forbidden = probe.try_out(self.model, data)
-            finally:
-                self.backend.put_back(kept)
+            self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
+        self._looked = True
 
     def _split(self, data: tuple, rows: int) -> terms.Rule:
         self._look(data, rows)
@@ -297,13 +303,15 @@ class Job:
             self.backend.put_back(progress.kept)
             progress.kept = None
         self.backend.release()
+        self.backend.undo()
         tried = progress.trying
         step = kind.steps + 1
         if progress.done >= rows or tried == 0:
             # The update or the metrics: there is nothing to halve.
             if progress.pauses >= len(PAUSES_SECONDS):
                 raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {self._advice(kind)}")
-            self.backend.host_copies = True
+            # The first time as it was: what others took may be back.
+            self.backend.lean = progress.pauses > 0
             time.sleep(PAUSES_SECONDS[progress.pauses])
             progress.pauses += 1
             lines.say(f"step {step} ran out of memory in the update: nothing of it was kept, and it is done again")
@@ -343,6 +351,7 @@ class Job:
         kind.most_parts = max(kind.most_parts, progress.parts)
         if kind.size.size >= kind.size.asked and not kind.failures:
             # Nothing to find out; what it costs to ask would be the whole cost of this.
+            kind.size.good = max(kind.size.good, rows)
             return
         peak = self.backend.peak_bytes()
         kind.peak_bytes = max(kind.peak_bytes, peak or 0)

@@ -68,7 +68,8 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -
         return Proposal()
     proposal = Proposal(size, one["peak"]["device_bytes"] + beside)
     proposal.remedies = [remedy["title"] for remedy in whole["remedies"] if remedy["id"] not in ("micro_batches", "smaller_batch")]
-    if not parts["max_batch"]:
+    # The optimizer's update can be done with less than Keras takes for it: there only the try decides.
+    if not parts["max_batch"] and one["peak"]["at"]["phase"] in ("forward", "backward"):
         proposal.least_bytes = one["peak"].get("floor_bytes") or one["peak"]["low_bytes"]
     return proposal
 

@@ -13,19 +13,28 @@ import keras
 from keras import ops, tree
 from keras.src.trainers.trainer import Trainer
 
+from brimful.fitting import failure
+
+from brimful.fitting.failure import first_line, is_out_of_memory
+
 from . import batches
 from .findings import Finding
 from .terms import COUNTED, COUPLED, MEAN, SUM, Rule, listening, part_counts
 
 #: Samples that are tried, and how they are divided; unequal, or a mean of means would pass.
 SAMPLES, FIRST = 7, 2
+#: Where so many do not fit; of two, one and one are the parts there are.
+FEWER = (3, 2)
 #: Rounding of sums over a few samples, relative; types of 16 bits have three digits.
 TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
 COARSE = 3e-2
 
 
 def _numbers(value: Any) -> Any:
-    return ops.convert_to_numpy(ops.cast(value, "float32")).astype("float64")
+    # NumPy has no bfloat16; the other types keep the digits they have.
+    value = ops.convert_to_tensor(value)
+    wide = keras.backend.standardize_dtype(value.dtype) == "float64"
+    return ops.convert_to_numpy(value if wide else ops.cast(value, "float32")).astype("float64")
 
 
 def _close(left: float, right: float, tolerance: float, scale: float) -> bool:
@@ -42,7 +51,7 @@ class _Part:
         self.counts = part_counts(model, x, y, self.y_pred, weights) if rule.whole is None else []
         with listening(model, rule, share, counts) as seen:
             self.loss = float(_numbers(ops.sum(model._compute_loss(x=x, y=y, y_pred=self.y_pred, sample_weight=weights, training=False))))
-        self.kinds = seen.kinds
+        self.kinds, self.may_count = seen.kinds, seen.may_count
         self.values = [float(_numbers(ops.sum(value))) for value in seen.values]
         self.layers = [float(_numbers(value)) for value in seen.layers]
 
@@ -55,19 +64,43 @@ def _behaves(whole: float, pieces: list[float], shares: list[float], tolerance: 
     return SUM if _close(whole, sum(pieces), tolerance, scale) else COUPLED
 
 
-def try_out(model: Any, data: tuple) -> tuple[Rule, Finding | None]:
+def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | None]:
+    """What `try_out` says, with fewer samples where memory is short. Nothing of the model changes."""
+    kept = backend.keep()
+    for samples in (SAMPLES, *FEWER):
+        try:
+            with backend.scope():
+                return try_out(model, data, samples)
+        except Exception as error:
+            if samples == FEWER[-1] or not failure.is_out_of_memory(error):
+                raise
+            failure.forget(error)
+        finally:
+            backend.put_back(kept)
+        backend.release()
+    raise AssertionError("the last of the samples returns or raises")
+
+
+def try_out(model: Any, data: tuple, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
     """How this model's loss adds up over parts, and what forbids parts."""
-    rows = min(batches.rows(data[0]), SAMPLES)
+    rows = min(batches.rows(data[0]), samples)
     few = batches.part(data, 0, rows)
     first = min(FIRST, rows - 1)
     pieces = [batches.part(few, 0, first), batches.part(few, first, rows)]
     shares = [first / rows, 1 - first / rows]
     policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
-    tolerance = TOLERANCE.get(policy, COARSE)
+    # Keras multiplies matrices of float64 in float32, except on TensorFlow.
+    tolerance = TOLERANCE.get(keras.backend.result_type(policy), COARSE)
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
-    whole = _Part(model, few, raw)
-    parts = [_Part(model, piece, raw) for piece in pieces]
+    try:
+        whole = _Part(model, few, raw)
+        parts = [_Part(model, piece, raw) for piece in pieces]
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
+        return raw, Finding("fixed_batch", text, splits=False)
     if not _same_rows(whole.y_pred, [part.y_pred for part in parts], tolerance):
         text = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
         return raw, Finding("model_couples", text, splits=False)
@@ -75,8 +108,10 @@ def try_out(model: Any, data: tuple) -> tuple[Rule, Finding | None]:
     couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
     if own_way:
         rule = Rule(whole=_behaves(whole.loss, [part.loss for part in parts], shares, tolerance), sample_bytes=sample_bytes)
-        return rule, couples if rule.whole == COUPLED else None
-    rule = Rule(counted=COUNTED in whole.kinds, sample_bytes=sample_bytes)
+        # What divides by a mask or by weights may add up for these few samples, and not for others.
+        return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*whole.kinds} else None
+    # Validation may have weights where training has none.
+    rule = Rule(counted=COUNTED in whole.kinds or whole.may_count, sample_bytes=sample_bytes)
     for index, kind in enumerate(whole.kinds):
         if kind == "scalar":
             rule.scalars[index] = _behaves(whole.values[index], [part.values[index] for part in parts], shares, tolerance)

@@ -12,15 +12,23 @@ from typing import Any
 import keras
 from keras import ops, tree
 from keras.src import backend
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 from . import findings
 
 
 def changed_by_forward(model: Any) -> list:
-    """Moving averages, seeds and metrics. Frozen weights do not change, however large they are."""
+    """Moving averages, metrics and seeds. Frozen weights do not change, however large they are."""
     frozen = {id(variable) for layer in model._flatten_layers() for variable in getattr(layer, "_trainable_variables", ())}
     moving = [variable for variable in model.non_trainable_variables if id(variable) not in frozen]
-    return moving + list(model.metrics_variables)
+    return moving + list(model.metrics_variables) + _shared_seed()
+
+
+def _shared_seed() -> list:
+    """The generator behind random numbers without a seed, if any were drawn. JAX cannot draw from it inside a step."""
+    generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+    return [generator.state] if generator is not None and keras.backend.backend() != "jax" else []
 
 
 def build(model: Any, data: tuple, training: bool) -> None:
@@ -28,7 +36,14 @@ def build(model: Any, data: tuple, training: bool) -> None:
     if model.compiled and model._compile_loss is not None or training:
         # A model that runs with data only is built by its first step.
         with contextlib.suppress(RuntimeError):
-            model._symbolic_build(data_batch=data)
+            model._symbolic_build(data_batch=tree.map_structure(_any_rows, data))
+
+
+def _any_rows(leaf: Any) -> Any:
+    """A model that is built by its first batch takes others, too."""
+    if leaf is None:
+        return None
+    return keras.KerasTensor((None, *leaf.shape[1:]), backend.standardize_dtype(leaf.dtype))
 
 
 def seeds(model: Any) -> list:
@@ -47,8 +62,9 @@ def varied(seed_states: list, index: int) -> list:
     changed = []
     for value in seed_states:
         value = value.copy()
-        # An odd constant, as in Weyl sequences: it visits every state before it returns to the first.
-        value[0] = type(value[0])((int(value[0]) + index * 0x9E3779B9) % (1 << 32))
+        # An odd constant, as in Weyl sequences: it visits every state before it returns to the first. PyTorch's states are int32.
+        states = 1 << (31 if value.dtype == "int32" else 32)
+        value[0] = (int(value[0]) + index * 0x9E3779B9) % states
         changed.append(value)
     return changed
 

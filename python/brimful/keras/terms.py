@@ -5,7 +5,7 @@ samples counts by the part's share of them; a mean over what a mask or sample we
 counts as it is; what does not depend on the batch (weights' regularisers) counts once over all parts.
 
 Keras divides in one place, `reduce_weighted_values`, and adds layers' losses in another, `_aggregate_additional_loss`: both are listened
-to while a part is computed, and only then.
+to while a part is computed, and only then. A loss that is made of other losses is one term: what it calls is left as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any
 import keras
 from keras import ops
 from keras.src.losses import loss as keras_loss
+
+from brimful.fitting import CannotSplit
 
 MEAN, SUM, COUNTED, COUPLED = "mean", "sum", "counted", "coupled"
 
@@ -45,12 +47,15 @@ class Seen:
         self.counts: list[Any] = []
         self.kinds: list[str] = []
         self.layers: list[Any] = []
+        #: Whether a loss would divide by sample weights, if there were some.
+        self.may_count = False
 
 
 def _kind(values: Any, sample_weight: Any, mask: Any, reduction: str) -> str | None:
     """How a loss is reduced; nothing where it comes as one number, which says nothing about how."""
     if len(values.shape) == 0:
-        return None
+        # Keras multiplies the one number by each sample's weight: a product of two sums over the batch.
+        return COUPLED if sample_weight is not None or (mask is not None and reduction == "sum") else None
     if reduction == "sum":
         return SUM
     if reduction in (None, "none"):
@@ -64,9 +69,9 @@ def _count(values: Any, sample_weight: Any, mask: Any, reduction: str) -> Any:
     dtype = keras.backend.standardize_dtype(values.dtype)
     if reduction != "mean_with_sample_weight":
         return ops.sum(ops.cast(mask, dtype))
-    weight = keras_loss.apply_mask(
-        None if sample_weight is None else ops.convert_to_tensor(sample_weight, dtype=dtype), mask, dtype=dtype, reduction=reduction
-    )
+    # A copy, as above.
+    weight = None if sample_weight is None else ops.copy(ops.convert_to_tensor(sample_weight, dtype=dtype))
+    weight = keras_loss.apply_mask(weight, mask, dtype=dtype, reduction=reduction)
     return ops.sum(ops.cast(weight, dtype))
 
 
@@ -78,16 +83,33 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
     counts: what the whole batch divides each loss by, where that depends on the data.
     """
     seen = Seen()
-    reduce, aggregate = keras_loss.reduce_weighted_values, model._aggregate_additional_loss
+    reduce, aggregate, call = keras_loss.reduce_weighted_values, model._aggregate_additional_loss, keras_loss.Loss.__call__
+    depth = 0
+
+    def called(loss: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal depth
+        depth += 1
+        try:
+            return call(loss, *args, **kwargs)
+        finally:
+            depth -= 1
 
     def weighted(kind: str | None, value: Any, count: Any, index: int) -> Any:
         if share is None or kind == SUM:
             return value
+        if kind == COUPLED:
+            raise CannotSplit("the loss couples the samples of this batch: the sum over parts is another loss")
         if kind == COUNTED:
             return ops.divide_no_nan(value * count, ops.cast(counts[index], value.dtype))
         return value * ops.cast(share, value.dtype)
 
     def reduced(values: Any, sample_weight: Any = None, mask: Any = None, reduction: str = "sum_over_batch_size", dtype: Any = None) -> Any:
+        if depth > 1:
+            return reduce(values, sample_weight=sample_weight, mask=mask, reduction=reduction, dtype=dtype)
+        if sample_weight is not None and mask is not None:
+            # On PyTorch Keras multiplies the user's tensor by the mask in place: a second look would see other weights.
+            sample_weight = ops.copy(sample_weight)
+        seen.may_count = seen.may_count or reduction == "mean_with_sample_weight"
         index = len(seen.values)
         own = reduce(values, sample_weight=sample_weight, mask=mask, reduction=reduction, dtype=dtype)
         values = ops.convert_to_tensor(values, dtype=dtype)
@@ -96,7 +118,7 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
         own = weighted(kind, own, count, index)
         seen.values.append(own)
         seen.counts.append(count)
-        seen.kinds.append(kind if len(values.shape) else "scalar")
+        seen.kinds.append(kind if len(values.shape) or kind == COUPLED else "scalar")
         return own
 
     def aggregated(loss: Any) -> Any:
@@ -107,14 +129,14 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
     # One tracker for each of several losses: they get the whole batch's values at the end of the step.
     compiled = model._compile_loss
     trackers = getattr(compiled, "_metrics", None)
-    keras_loss.reduce_weighted_values = reduced
+    keras_loss.reduce_weighted_values, keras_loss.Loss.__call__ = reduced, called
     model.__dict__["_aggregate_additional_loss"] = aggregated
     if trackers:
         compiled._metrics = [None] * len(trackers)
     try:
         yield seen
     finally:
-        keras_loss.reduce_weighted_values = reduce
+        keras_loss.reduce_weighted_values, keras_loss.Loss.__call__ = reduce, call
         model.__dict__.pop("_aggregate_additional_loss", None)
         if trackers:
             compiled._metrics = trackers

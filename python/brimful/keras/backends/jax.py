@@ -38,7 +38,9 @@ class Backend:
         self._jax_device = jax.devices()[0]
         self.device = str(getattr(self._jax_device, "device_kind", self._jax_device))
         self._made: dict[str, Any] = {}
-        self.host_copies = False
+        #: After an update has failed: with as little memory as it can be done.
+        self.lean = False
+        self._before: tuple | None = None
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
 
@@ -195,26 +197,28 @@ class Backend:
         return gradients, loss, losses, predicted
 
     def update(self, gradients: list) -> None:
-        """All weights and the optimizer's state, or none of them."""
+        """All weights and the optimizer's state. Where it fails, `undo` puts back what was given away."""
 
         def apply(trainable: list, optimizer: list, gradients: list) -> tuple:
             return self.model.optimizer.stateless_apply(optimizer, gradients, trainable)
 
         args = (self.values["trainable"], self.values["optimizer"], gradients)
-        if not self.host_copies:
+        if not self.lean:
             self.values["trainable"], self.values["optimizer"] = map(list, self._call("update", apply, *args))
             return
         # There is no room for both: the old arrays are given away, with copies on the host in case it fails.
-        before = jax.device_get(args[:2])
-        try:
-            self.values["trainable"], self.values["optimizer"] = map(list, self._call("update in place", apply, *args, donate=(0, 1)))
-        except BaseException:
-            gc.collect()
-            self.values["trainable"], self.values["optimizer"] = (
-                [old if not old.is_deleted() else jax.device_put(copy) for old, copy in zip(olds, copies)]
-                for olds, copies in zip(args, before)
-            )
-            raise
+        self._before = jax.device_get(args[:2])
+        self.values["trainable"], self.values["optimizer"] = map(list, self._call("update in place", apply, *args, donate=(0, 1)))
+        self._before = None
+
+    def undo(self) -> None:
+        """Puts back what a failed update was given."""
+        if self._before is None:
+            return
+        for name, copies in zip(("trainable", "optimizer"), self._before):
+            held = self.values[name]
+            self.values[name] = [jax.device_put(copy) if old.is_deleted() else old for old, copy in zip(held, copies)]
+        self._before = None
 
     def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""

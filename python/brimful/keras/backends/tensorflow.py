@@ -21,6 +21,7 @@ from brimful.fitting.gpu import gpu_limit_bytes
 
 from .. import state, terms
 from ..batches import unpacked
+from . import tensorflow_blocks
 
 
 class Backend:
@@ -37,7 +38,9 @@ class Backend:
         gpus = tf.config.list_logical_devices("GPU")
         self.device = "GPU:0" if gpus else "CPU:0"
         self._made: dict[str, Any] = {}
-        self.host_copies = False
+        #: After an update has failed: with as little memory as it can be done.
+        self.lean = False
+        self._before: list | None = None
 
     def functions(self, job: Any) -> dict:
         """What Keras's loop calls for each batch, by the names it has there."""
@@ -111,7 +114,9 @@ class Backend:
 
     def keep(self) -> list:
         """Moving averages, seeds and metrics as they are. Nothing is copied until it is overwritten."""
-        return self._call("keep", lambda: [variable.value for variable in self._small()], jit=False)
+        small = self._small()
+        # A step may make the shared generator of random numbers: another list, and another graph.
+        return self._call(f"keep {len(small)}", lambda: [variable.value for variable in small], jit=False)
 
     def put_back(self, kept: list) -> None:
         for variable, value in zip(self._small(), kept):
@@ -165,22 +170,33 @@ class Backend:
         return self._call(f"gradients {collect}", step, data, tf.constant(share, _share_type()), counts, before)
 
     def update(self, gradients: list) -> None:
-        """All weights and the optimizer's state, or none of them."""
-        variables = [*self.model.trainable_weights, *self.model.optimizer.variables]
-        if self.host_copies:
-            before = [variable.numpy() for variable in variables]
+        """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
+        weights, optimizer = self.model.trainable_weights, self.model.optimizer
+        if not self.lean:
+            # Handles, not copies: what the update overwrites stays alive until they are dropped.
+            self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
+            self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), gradients)
         else:
-            before = self._call("read", lambda: [variable.value for variable in variables], jit=False)
+            self._before = [tensorflow_blocks.read(variable) for variable in self._updated()]
+            if tensorflow_blocks.possible(optimizer):
+                tensorflow_blocks.apply(optimizer, gradients, weights)
+            else:
+                # One operation after the other: a graph runs several at once, each with results as large as a weight.
+                optimizer.apply_gradients(zip(gradients, weights))
+        self._before = None
 
-        def apply(gradients: list) -> None:
-            self.model.optimizer.apply_gradients(zip(gradients, self.model.trainable_weights))
+    def undo(self) -> None:
+        """Puts back what a failed update has changed. Called when its temporaries are gone."""
+        if self._before is not None:
+            for variable, value in zip(self._updated(), self._before):
+                if isinstance(value, tf.Tensor):
+                    variable.assign(value)
+                else:
+                    tensorflow_blocks.write(variable, value)
+            self._before = None
 
-        try:
-            self._call("update", apply, gradients)
-        except BaseException:
-            for variable, value in zip(variables, before):
-                variable.assign(value)
-            raise
+    def _updated(self) -> list:
+        return [*self.model.trainable_weights, *self.model.optimizer.variables]
 
     def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""

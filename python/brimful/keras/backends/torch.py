@@ -34,7 +34,9 @@ class Backend:
         self._torch_device = torch.device(get_device())
         self.cuda = self._torch_device.type == "cuda"
         self.device = torch.cuda.get_device_name(self._torch_device) if self.cuda else "CPU"
-        self.host_copies = False
+        #: After an update has failed: with as little memory as it can be done.
+        self.lean = False
+        self._before: list | None = None
 
     def functions(self, job: Any) -> dict:
         """What Keras's loop calls for each batch, by the names it has there."""
@@ -151,17 +153,22 @@ class Backend:
             return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
 
     def update(self, gradients: list) -> None:
-        """All weights and the optimizer's state, or none of them."""
-        weights = self.model.trainable_weights
-        tensors = [variable.value for variable in [*weights, *self.model.optimizer.variables]]
+        """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
         with torch.no_grad():
-            before = [tensor.detach().to("cpu", copy=True) if self.host_copies else tensor.detach().clone() for tensor in tensors]
-            try:
-                self.model.optimizer.apply(gradients, weights)
-            except BaseException:
-                for variable, value in zip([*weights, *self.model.optimizer.variables], before):
-                    variable.value.data.copy_(value)
-                raise
+            self._before = [tensor.to("cpu", copy=True) if self.lean else tensor.clone() for tensor in self._updated()]
+            self.model.optimizer.apply(gradients, self.model.trainable_weights)
+        self._before = None
+
+    def undo(self) -> None:
+        """Puts back what a failed update has changed."""
+        if self._before is not None:
+            with torch.no_grad():
+                for tensor, value in zip(self._updated(), self._before):
+                    tensor.copy_(value)
+            self._before = None
+
+    def _updated(self) -> list:
+        return [variable.value.detach() for variable in [*self.model.trainable_weights, *self.model.optimizer.variables]]
 
     def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
