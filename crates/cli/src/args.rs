@@ -2,6 +2,7 @@
 //!
 //! In: arguments. Out: [`Cli`]. Only the form is checked here; what a name or a size means is for the commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -53,6 +54,20 @@ Exit codes:
   0  measured and kept
   2  no GPU, no PyTorch, or the figures cannot be kept";
 
+const FIT_EXAMPLES: &str = "\
+Examples:
+  brimful fit -- python train.py --epochs 5
+  brimful fit --memory 3GiB -- python -m project.train
+  brimful fit --allow numerics -- ./train.sh
+
+The command runs as it stands, in this terminal. Keras's model.fit, evaluate and
+predict keep the batch that was asked for, and take it in parts that fit; a
+training loop of your own runs as it is, and the last lines say which two lines
+would change that. Brimful must be installed in the Python that the command runs.
+
+Exit codes: the command's own; 128 + n if signal n ended it; and
+  2  bad usage, or a command that cannot be started: nothing was run";
+
 const DEVICES_EXAMPLES: &str = "\
 Examples:
   brimful devices
@@ -76,6 +91,8 @@ pub struct Cli {
 pub enum Command {
     /// Say whether a model fits, where the memory goes, the largest batch, and what to change
     Plan(Box<PlanArgs>),
+    /// Run a training script as it stands, inside a memory budget
+    Fit(FitArgs),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
@@ -180,6 +197,23 @@ impl PlanArgs {
     }
 }
 
+/// `brimful fit`.
+#[derive(Debug, Args)]
+#[command(after_help = FIT_EXAMPLES, override_usage = "brimful fit [OPTIONS] -- COMMAND...")]
+pub struct FitArgs {
+    /// How much training may use, such as 3GiB [default: what is free when it starts]
+    #[arg(short, long, value_name = "SIZE")]
+    pub memory: Option<String>,
+
+    /// What may change: nothing in the result (exact), or also the precision (numerics)
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub allow: Allow,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
 /// `brimful calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = CALIBRATE_EXAMPLES)]
@@ -207,6 +241,24 @@ pub enum ColorWhen {
     Auto,
     Always,
     Never,
+}
+
+/// What `brimful fit` may change about a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Allow {
+    #[default]
+    Exact,
+    Numerics,
+}
+
+impl Allow {
+    /// As Python takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Allow::Exact => "exact",
+            Allow::Numerics => "numerics",
+        }
+    }
 }
 
 /// The formats of a list.

@@ -9,6 +9,8 @@ pub enum Exit {
     DoesNotFit,
     /// 2: bad usage, or an input that cannot be read.
     Unusable,
+    /// That of the user's own job.
+    Job(u8),
 }
 
 impl Exit {
@@ -18,6 +20,7 @@ impl Exit {
             Exit::Done => 0,
             Exit::DoesNotFit => 1,
             Exit::Unusable => 2,
+            Exit::Job(code) => code,
         }
     }
 }

@@ -49,6 +49,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
             Ok(Exit::Done)
         }
         Command::Calibrate(args) => commands::calibrate::run(args, &Output::new(None, cli.color)),
+        Command::Fit(args) => commands::fit::run(args),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

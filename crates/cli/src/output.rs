@@ -82,6 +82,11 @@ fn quiet_when_closed(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// A line about a job of the user's, whose standard output is its own.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "brimful: {text}");
+}
+
 /// Says what went wrong, with its causes, on one line. If even that cannot be written, the exit code has to do.
 pub fn error(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "error: {}", sentence(error));

@@ -1,11 +1,12 @@
-//! The user's Python, for what only it can run: models that are written in PyTorch, and their CUDA libraries.
+//! The user's Python, for what only it can run: models that are written in PyTorch, their CUDA libraries, training jobs.
 //!
 //! In: a module of the Python package, and what it is asked, as JSON. Out: what it wrote, and its exit code. What the user's
 //! own code prints goes to standard error, so that standard output is the report and nothing else.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
@@ -22,6 +23,19 @@ const NEEDED: [&str; 2] = ["brimful", "torch"];
 const MISSING: &str = "\
 import importlib.util as u, sys
 print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))";
+
+/// Prints where the package is. The current folder does not count: a script does not see it either.
+const PACKAGE: &str = "\
+import sys
+sys.path[:1] = [p for p in sys.path[:1] if p]
+try:
+    import brimful
+except ImportError:
+    sys.exit(3)
+import os
+print(os.path.dirname(os.path.abspath(brimful.__file__)))";
+/// What [`PACKAGE`] ends with where there is none.
+const NO_PACKAGE: i32 = 3;
 
 /// An interpreter, and why it is the one.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +61,41 @@ impl Python {
             return Python { program, chosen_by: "of the active virtual environment" };
         }
         Python { program: if cfg!(windows) { "python" } else { "python3" }.into(), chosen_by: "the first on the path" }
+    }
+
+    /// The interpreter that a command starts, if it starts one by its name: `python`, `python3.12`, `env/bin/python`.
+    pub fn of_command(program: &OsStr) -> Option<Python> {
+        let name = Path::new(program).file_name()?.to_str()?;
+        let version = name.strip_suffix(".exe").unwrap_or(name).strip_prefix("python")?;
+        let known = version.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 't' | 'w'));
+        known.then(|| Python { program: program.into(), chosen_by: "of the command" })
+    }
+
+    /// Where this Python has the package.
+    pub fn package(&self) -> anyhow::Result<PathBuf> {
+        let name = self.program.display();
+        let found = match self.command().args(["-c", PACKAGE]).output() {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("there is no {name} ({}): nothing was started", self.chosen_by)
+            }
+            Err(error) => bail!("{name} cannot be started ({}): {error}", self.chosen_by),
+        };
+        if found.status.code() == Some(NO_PACKAGE) {
+            let program = shown(self.program.as_os_str());
+            bail!(
+                "{name} ({}) has no brimful: install it with '{program} -m pip install brimful'; nothing was started",
+                self.chosen_by
+            );
+        }
+        let text = String::from_utf8_lossy(&found.stdout);
+        let package = text.lines().last().map(str::trim).unwrap_or_default();
+        if !found.status.success() || package.is_empty() {
+            let said = String::from_utf8_lossy(&found.stderr);
+            let why = said.lines().last().unwrap_or("without a word").to_owned();
+            bail!("{name} ({}) {}: {why}", self.chosen_by, end(found.status));
+        }
+        Ok(package.into())
     }
 
     /// Runs a module of the Python package and writes what it answers.
@@ -145,6 +194,16 @@ mod tests {
         assert_eq!(chosen(&[named, active]), PathBuf::from("/a/python"));
         assert!(chosen(&[("BRIMFUL_PYTHON", ""), active]).starts_with("/b"));
         assert!(chosen(&[]).to_str().unwrap().starts_with("python"));
+    }
+
+    #[test]
+    fn a_command_that_is_a_python_is_known_by_its_name() {
+        for name in ["python", "python3", "python3.12", "python3.13t", "env/bin/python", "/usr/bin/python3.11"] {
+            assert_eq!(Python::of_command(OsStr::new(name)).unwrap().program, PathBuf::from(name));
+        }
+        for name in ["bash", "train.py", "ipython", "python-config", "pythonic", "torchrun", ""] {
+            assert_eq!(Python::of_command(OsStr::new(name)), None, "{name}");
+        }
     }
 
     #[test]

@@ -3,4 +3,5 @@
 pub mod accuracy;
 pub mod calibrate;
 pub mod devices;
+pub mod fit;
 pub mod plan;

@@ -19,6 +19,7 @@ pub fn command(args: &[&str]) -> Command {
 }
 
 /// Runs it.
+#[allow(dead_code)]
 pub fn run(args: &[&str]) -> Output {
     command(args).output().expect("the command runs")
 }

@@ -1,0 +1,119 @@
+//! `brimful fit -- COMMAND`: runs a command as it stands, with the take-over of training put in by the environment.
+//!
+//! In: a command, a budget, what may change. Out: the command's own exit code. The command keeps its arguments, its
+//! terminal and its folder; what it gets is `BRIMFUL_FIT` and one folder in front of `PYTHONPATH`, from which Python starts
+//! `brimful.takeover`. What that does is Python's (`python/brimful/takeover`).
+
+mod job;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use brimful_core::bytes;
+use brimful_core::plan::budget;
+use serde_json::json;
+
+use crate::args::FitArgs;
+use crate::exit::Exit;
+use crate::python::Python;
+
+/// What the take-over reads: `memory`, in bytes or `auto`, and `allow`.
+const VARIABLE: &str = "BRIMFUL_FIT";
+/// The folder of the package that has nothing but a `sitecustomize`.
+const BOOTSTRAP: &str = "_bootstrap";
+
+/// Runs the command to its end.
+pub fn run(args: &FitArgs) -> anyhow::Result<Exit> {
+    let memory = match args.memory.as_deref() {
+        None | Some("auto") => json!("auto"),
+        Some(text) => json!(budget(text, bytes::parse(text)?)?),
+    };
+    let Some((program, arguments)) = args.command.split_first() else { bail!("there is no command behind --") };
+    let python = Python::of_command(program);
+    if python.is_some()
+        && let Some(option) = without_environment(arguments)
+    {
+        let program = program.display();
+        bail!("{program} {option} leaves out the environment by which Brimful comes in: run it without {option}");
+    }
+    let package = python.unwrap_or_else(Python::choose).package()?;
+    let request = json!({ "memory": memory, "allow": args.allow.name() });
+    let path = in_front(&package.join(BOOTSTRAP), env::var_os("PYTHONPATH").as_deref())?;
+    job::run(program, arguments, &[(VARIABLE, request.to_string().into()), ("PYTHONPATH", path)])
+}
+
+/// The user's search path with one folder in front.
+fn in_front(folder: &Path, path: Option<&OsStr>) -> anyhow::Result<OsString> {
+    let folder = env::join_paths([folder]).with_context(|| format!("{} cannot be in PYTHONPATH", folder.display()))?;
+    // Python reads an empty one as none; an empty part would be its current folder.
+    let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(folder) };
+    let mut whole = folder;
+    whole.push(if cfg!(windows) { ";" } else { ":" });
+    whole.push(path);
+    Ok(whole)
+}
+
+/// The option of Python's by which it would not read `PYTHONPATH` or start without `site`.
+fn without_environment(arguments: &[OsString]) -> Option<&'static str> {
+    let mut arguments = arguments.iter().map(|argument| argument.to_string_lossy());
+    while let Some(argument) = arguments.next() {
+        let Some(letters) = argument.strip_prefix('-').filter(|letters| !letters.starts_with('-')) else {
+            // The script, or an option in words: of these only one takes a value, and its value begins with no dash.
+            if argument.starts_with("--") && argument.len() > 2 {
+                continue;
+            }
+            return None;
+        };
+        for (at, letter) in letters.char_indices() {
+            match letter {
+                'I' => return Some("-I"),
+                'E' => return Some("-E"),
+                'S' => return Some("-S"),
+                'c' | 'm' => return None,
+                // These take what follows, in the same word or the next.
+                'W' | 'X' => {
+                    if at + 1 == letters.len() {
+                        arguments.next();
+                    }
+                    break;
+                }
+                _ => {}
+            }
+        }
+        if letters.is_empty() {
+            return None;
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_path_is_kept_as_it_is() {
+        let path = |set: Option<&str>| in_front(Path::new("/p/_bootstrap"), set.map(OsStr::new)).unwrap();
+        assert_eq!(path(None), "/p/_bootstrap");
+        assert_eq!(path(Some("")), "/p/_bootstrap");
+        #[cfg(unix)]
+        assert_eq!(path(Some("a::/b:")), "/p/_bootstrap:a::/b:");
+    }
+
+    #[test]
+    fn options_that_shut_the_environment_out_are_found_before_the_script_only() {
+        let found = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            without_environment(&words)
+        };
+        assert_eq!(found("-I train.py"), Some("-I"));
+        assert_eq!(found("-uE -m train"), Some("-E"));
+        assert_eq!(found("-W ignore -S train.py"), Some("-S"));
+        for fine in ["train.py -I", "-m train -E", "-c -S", "-X Importtime train.py", "-XE train.py", "- -I", "-u", ""]
+        {
+            assert_eq!(found(fine), None, "{fine}");
+        }
+    }
+}
