@@ -12,7 +12,8 @@ import traceback
 #: Types that say nothing else.
 TYPES = {"OutOfMemoryError", "ResourceExhaustedError", "MemoryError"}
 #: What other types say when memory ran out. From the frameworks' sources and from users' reports:
-#: PyTorch's CPU allocator, CUDA, cuBLAS, cuDNN (its kernels are loaded when they are first used), XLA, TensorFlow's RNN kernels.
+#: PyTorch's CPU allocator, CUDA, cuBLAS, cuDNN (its kernels are loaded when they are first used), XLA (and YNNPACK on its
+#: CPUs, which says nothing else), TensorFlow's RNN kernels.
 TEXTS = (
     "out of memory",
     "can't allocate memory",
@@ -24,6 +25,7 @@ TEXTS = (
     "cudnn_status_not_supported",
     "unable to find an engine to execute",
     "failed to call thenrnnforward",
+    "ynnpack operation failed",
     "bad_alloc",
     "bad allocation",
     "cannot allocate memory",
@@ -90,7 +92,10 @@ def forget(error: BaseException) -> str:
 def first_line(error: BaseException) -> str:
     """What an error says, in one line that a person can read."""
     said = str(getattr(error, "message", None) or error).strip().splitlines() or [""]
-    line = next((part.strip() for part in said if part.strip() and "traceback" not in part.lower()), "")
+    readable = [part.strip() for part in said if part.strip() and "traceback" not in part.lower()]
+    # TensorFlow and Keras first say where it happened.
+    line = next((part for part in readable if any(words in part.lower() for words in (*TEXTS, "oom when"))), "")
+    line = line or (readable[0] if readable else "")
     return f"{type(error).__name__}: {line[:200]}".rstrip(": ")
 
 

@@ -68,16 +68,17 @@ class MicroBatch:
         self._steps += 1
         if self.size >= self.asked:
             return False
+        # Fewer parts than now, or a try may cost a failure and brings nothing.
+        fewer = -(-self.asked // (len(parts(self.asked, self.size)) - 1))
         larger = self._measured(room_bytes) if room_bytes else None
-        if larger is None and self._steps >= self._patience:
+        if larger is None or larger < fewer:
+            if self._steps < self._patience:
+                return False
             larger = min(self.asked, 2 * self.size)
-            if self.too_large is not None and larger >= self.too_large and self.size < self.too_large - 1:
+            if self.too_large is not None and larger >= self.too_large:
+                # What failed is tried again if nothing between brings fewer parts: who took the memory may be gone.
                 larger = (self.size + self.too_large) // 2
-        if larger is None or larger <= self.size:
-            return False
-        # Other parts than before, or the try costs a failure and brings nothing.
-        if len(parts(self.asked, larger)) >= len(parts(self.asked, self.size)):
-            return False
+            larger = max(larger, fewer)
         self.size, self._steps = larger, 0
         if self.too_large is not None and larger >= self.too_large:
             self.too_large = None

@@ -69,4 +69,3 @@ def look(model: Any) -> list[Finding]:
         text = f"{_names(stateful)} keeps a state for each row of the batch: the batch cannot be taken in parts"
         found.append(Finding("stateful", text, splits=False))
     return found
-

@@ -111,10 +111,10 @@ class Job:
             return
         backend = self.backend
         if progress.done == 0 and kind.size.size >= rows:
-            progress.trying, progress.parts = rows, 1
+            progress.trying = rows
             progress.kept = backend.keep()
             progress.gradients, progress.logs = backend.whole(data)
-            progress.done, progress.kept = rows, None
+            progress.done, progress.parts, progress.kept = rows, 1, None
             return
         rule, collect = self._split(data, rows), self._collects(rows)
         progress.counts = self._counts(kind, data, rows, progress)
@@ -161,10 +161,10 @@ class Job:
     def _test_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
         backend = self.backend
         if progress.done == 0 and kind.size.size >= rows:
-            progress.trying, progress.parts = rows, 1
+            progress.trying = rows
             progress.kept = backend.keep()
             progress.logs = backend.test_whole(data)
-            progress.done = rows
+            progress.done, progress.parts = rows, 1
             return
         rule, collect = self._split(data, rows), self._collects(rows)
         progress.counts = self._counts(kind, data, rows, progress)
@@ -239,8 +239,14 @@ class Job:
             self.kinds[name].size.ask(rows)
             return self.kinds[name]
         training = name == "train"
-        self.backend.build(data, training)
         limit = self.wanted_bytes or self.backend.limit_bytes() or 0
+        try:
+            self.backend.build(data, training)
+        except Exception as error:
+            if not failure.is_out_of_memory(error):
+                raise
+            advice = self._advice(planning.propose(self.model, rows, data, max(limit, 1), training))
+            raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
         used = self.backend.used_bytes() or 0
         others = max(0, used - planning.own_bytes(self.model, training))
         room = max(0, limit - others)
@@ -309,7 +315,7 @@ class Job:
         if progress.done >= rows or tried == 0:
             # The update or the metrics: there is nothing to halve.
             if progress.pauses >= len(PAUSES_SECONDS):
-                raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {self._advice(kind)}")
+                raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {self._advice(kind.proposal)}")
             # The first time as it was: what others took may be back.
             self.backend.lean = progress.pauses > 0
             time.sleep(PAUSES_SECONDS[progress.pauses])
@@ -325,7 +331,7 @@ class Job:
         if rows > 1 and kind is not self.kinds.get("predict"):
             self._look(data, rows)
         if self.forbidden is not None and kind is not self.kinds.get("predict"):
-            raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind)}")
+            raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind.proposal)}")
         try:
             size = kind.size.failed(tried)
         except DoesNotFit:
@@ -338,10 +344,10 @@ class Job:
     def _too_large(self, kind: Kind, rows: int) -> str:
         need = f", which needs {memory.human(kind.proposal.least_bytes)} at least" if kind.proposal.least_bytes else ""
         room = f" into {memory.human(kind.room_bytes)}" if kind.room_bytes else ""
-        return f"not even one sample of the batch of {rows} fits{room}{need}. {self._advice(kind)}"
+        return f"not even one sample of the batch of {rows} fits{room}{need}. {self._advice(kind.proposal)}"
 
-    def _advice(self, kind: Kind) -> str:
-        remedies = kind.proposal.remedies[:4]
+    def _advice(self, proposal: planning.Proposal) -> str:
+        remedies = proposal.remedies[:4]
         if remedies:
             return f"What the plan says would help: {'; '.join(remedies)}"
         return "Try mixed precision, an optimizer with less state, or a smaller model; 'brimful plan' says what each brings"

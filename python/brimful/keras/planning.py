@@ -62,14 +62,15 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -
         # In parts the whole batch waits beside them, and the gradients of the parts before.
         beside = 2 * batches.bytes_of(data) + (_variables_bytes(model.trainable_variables) if training else 0)
         parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, 1)})
-        size = min(rows, parts["max_batch"] or 1)
+        # The optimizer's update can be done with less than Keras takes for it: where that is the peak, the try decides.
+        in_update = not parts["max_batch"] and parts["peak"]["at"]["phase"] not in ("forward", "backward")
+        size = rows if in_update else min(rows, parts["max_batch"] or 1)
         one = _plan(description, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, 1)})
     except (ValueError, KeyError, TypeError):
         return Proposal()
-    proposal = Proposal(size, one["peak"]["device_bytes"] + beside)
+    proposal = Proposal(size, None if in_update else one["peak"]["device_bytes"] + beside)
     proposal.remedies = [remedy["title"] for remedy in whole["remedies"] if remedy["id"] not in ("micro_batches", "smaller_batch")]
-    # The optimizer's update can be done with less than Keras takes for it: there only the try decides.
-    if not parts["max_batch"] and one["peak"]["at"]["phase"] in ("forward", "backward"):
+    if not parts["max_batch"] and not in_update:
         proposal.least_bytes = one["peak"].get("floor_bytes") or one["peak"]["low_bytes"]
     return proposal
 

@@ -14,7 +14,6 @@ from keras import ops, tree
 from keras.src.trainers.trainer import Trainer
 
 from brimful.fitting import failure
-
 from brimful.fitting.failure import first_line, is_out_of_memory
 
 from . import batches
@@ -44,16 +43,21 @@ def _close(left: float, right: float, tolerance: float, scale: float) -> bool:
 class _Part:
     """What the model says about some samples, without training."""
 
-    def __init__(self, model: Any, data: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> None:
-        x, y, weights = data
-        kwargs = {"training": False} if model._call_has_training_arg else {}
-        self.y_pred = model(x, **kwargs)
-        self.counts = part_counts(model, x, y, self.y_pred, weights) if rule.whole is None else []
-        with listening(model, rule, share, counts) as seen:
-            self.loss = float(_numbers(ops.sum(model._compute_loss(x=x, y=y, y_pred=self.y_pred, sample_weight=weights, training=False))))
-        self.kinds, self.may_count = seen.kinds, seen.may_count
-        self.values = [float(_numbers(ops.sum(value))) for value in seen.values]
-        self.layers = [float(_numbers(value)) for value in seen.layers]
+    def __init__(self, model: Any, asked: Any, data: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> None:
+        def ask(data: tuple, counts: list | None) -> tuple:
+            x, y, weights = data
+            kwargs = {"training": False} if model._call_has_training_arg else {}
+            y_pred = model(x, **kwargs)
+            own_counts = part_counts(model, x, y, y_pred, weights) if rule.whole is None else []
+            with listening(model, rule, share, counts) as seen:
+                loss = ops.sum(model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False))
+            self.kinds, self.may_count = seen.kinds, seen.may_count
+            return y_pred, own_counts, loss, [ops.sum(value) for value in seen.values], seen.layers
+
+        self.y_pred, self.counts, loss, values, losses = asked(ask, data, counts)
+        self.loss = float(_numbers(loss))
+        self.values = [float(_numbers(value)) for value in values]
+        self.layers = [float(_numbers(value)) for value in losses]
 
 
 def _behaves(whole: float, pieces: list[float], shares: list[float], tolerance: float) -> str:
@@ -69,8 +73,7 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
     kept = backend.keep()
     for samples in (SAMPLES, *FEWER):
         try:
-            with backend.scope():
-                return try_out(model, data, samples)
+            return try_out(model, data, backend.asked, samples)
         except Exception as error:
             if samples == FEWER[-1] or not failure.is_out_of_memory(error):
                 raise
@@ -81,21 +84,21 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
     raise AssertionError("the last of the samples returns or raises")
 
 
-def try_out(model: Any, data: tuple, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
-    """How this model's loss adds up over parts, and what forbids parts."""
+def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
+    """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
     rows = min(batches.rows(data[0]), samples)
     few = batches.part(data, 0, rows)
     first = min(FIRST, rows - 1)
     pieces = [batches.part(few, 0, first), batches.part(few, first, rows)]
     shares = [first / rows, 1 - first / rows]
     policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
-    # Keras multiplies matrices of float64 in float32, except on TensorFlow.
-    tolerance = TOLERANCE.get(keras.backend.result_type(policy), COARSE)
+    # Losses have a type of their own; and Keras multiplies matrices of float64 in float32, except on TensorFlow.
+    tolerance = max(TOLERANCE.get(keras.backend.result_type(kind), COARSE) for kind in (policy, keras.backend.floatx()))
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
     try:
-        whole = _Part(model, few, raw)
-        parts = [_Part(model, piece, raw) for piece in pieces]
+        whole = _Part(model, asked, few, raw)
+        parts = [_Part(model, asked, piece, raw) for piece in pieces]
     except Exception as error:
         if is_out_of_memory(error):
             raise
@@ -120,7 +123,7 @@ def try_out(model: Any, data: tuple, samples: int = SAMPLES) -> tuple[Rule, Find
     if COUPLED in (*rule.scalars.values(), *rule.layers.values(), *whole.kinds):
         return rule, couples
     # The proof of the whole: with these weights the parts give the loss of the few samples.
-    total = sum(_Part(model, piece, rule, share, whole.counts).loss for piece, share in zip(pieces, shares))
+    total = sum(_Part(model, asked, piece, rule, share, whole.counts).loss for piece, share in zip(pieces, shares))
     return rule, None if _close(whole.loss, total, tolerance, 1e-6) else couples
 
 

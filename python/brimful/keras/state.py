@@ -15,6 +15,8 @@ from keras.src import backend
 from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
+from brimful.fitting import failure
+
 from . import findings
 
 
@@ -35,8 +37,11 @@ def build(model: Any, data: tuple, training: bool) -> None:
     """Makes the variables that Keras would make in the first step, the optimizer's included."""
     if model.compiled and model._compile_loss is not None or training:
         # A model that runs with data only is built by its first step.
-        with contextlib.suppress(RuntimeError):
+        try:
             model._symbolic_build(data_batch=tree.map_structure(_any_rows, data))
+        except RuntimeError as error:
+            if failure.is_out_of_memory(error):
+                raise
 
 
 def _any_rows(leaf: Any) -> Any:

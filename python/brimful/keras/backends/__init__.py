@@ -2,7 +2,7 @@
 
 Each has the same names: `keep` and `put_back` for the small state that a forward pass changes; `whole`, `counts`, `gradients`, `update`,
 `undo` and `finish` for training; `test_whole`, `test_part`, `predict` for the rest; `used_bytes`, `peak_bytes`, `reset_peak`, `limit_bytes`
-and `release` for the memory; `seeds` and `set_seeds` for what draws random numbers; `scope` for calls outside a step.
+and `release` for the memory; `seeds` and `set_seeds` for what draws random numbers; `asked` for calls outside a step.
 """
 
 from __future__ import annotations

@@ -123,7 +123,19 @@ class Backend:
     def scope(self, values: dict | None = None, **options: Any) -> Any:
         """Keras's variables have these values inside."""
         values = self.values if values is None else values
-        return keras.StatelessScope(state_mapping=[pair for name in values for pair in zip(self._variables(name), values[name])], **options)
+        mapping = [pair for name in values for pair in zip(self._variables(name), values[name])]
+        return keras.StatelessScope(state_mapping=mapping, **{"collect_losses": True, **options})
+
+    def asked(self, ask: Any, *args: Any) -> Any:
+        """What a function says that calls the model outside a step. As one program: else JAX compiles each operation by itself."""
+
+        def inside(values: dict, *args: Any) -> Any:
+            with self.scope(values):
+                return ask(*args)
+
+        if self.model.run_eagerly or not self.model.jit_compile:
+            return inside(self.values, *args)
+        return jax.block_until_ready(jax.jit(inside)(self.values, *args))
 
     def _variables(self, name: str) -> list:
         if name == "optimizer":

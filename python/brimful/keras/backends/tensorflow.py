@@ -7,7 +7,6 @@ Not done: strategies with several replicas.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 from typing import Any
@@ -177,9 +176,11 @@ class Backend:
             self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
             self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), gradients)
         else:
-            self._before = [tensorflow_blocks.read(variable) for variable in self._updated()]
+            by_rows = {id(weight) for gradient, weight in zip(gradients, weights) if isinstance(gradient, tf.IndexedSlices)}
+            self._before = tensorflow_blocks.read(self._updated(), by_rows)
             if tensorflow_blocks.possible(optimizer):
-                tensorflow_blocks.apply(optimizer, gradients, weights)
+                held = {id(variable): numbers for variable, numbers in zip(self._updated(), self._before)}
+                tensorflow_blocks.apply(optimizer, gradients, weights, held)
             else:
                 # One operation after the other: a graph runs several at once, each with results as large as a weight.
                 optimizer.apply_gradients(zip(gradients, weights))
@@ -235,9 +236,9 @@ class Backend:
     def concatenate(self, pieces: list) -> Any:
         return concatenated(pieces)
 
-    def scope(self) -> Any:
-        """Where the model can be called outside a step."""
-        return contextlib.nullcontext()
+    def asked(self, ask: Any, *args: Any) -> Any:
+        """What a function says that calls the model outside a step."""
+        return ask(*args)
 
     def seeds(self) -> list:
         """The states of what draws random numbers."""

@@ -26,8 +26,11 @@ def possible(optimizer: Any) -> bool:
     return known and plain and optimizer.built
 
 
-def apply(optimizer: Any, gradients: list, weights: list) -> None:
-    """One update of all weights; the large ones in blocks."""
+def apply(optimizer: Any, gradients: list, weights: list, held: dict) -> None:
+    """One update of all weights; the large ones in blocks.
+
+    held: the numbers of all variables, on the host, by their ids.
+    """
     pairs = [(gradient, weight) for gradient, weight in zip(gradients, weights) if gradient is not None]
     clipped = optimizer._clip_gradients([gradient for gradient, _ in pairs])
     pairs = [(gradient, weight) for gradient, (_, weight) in zip(clipped, pairs)]
@@ -35,7 +38,7 @@ def apply(optimizer: Any, gradients: list, weights: list) -> None:
     clips = {name: getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue")}
     for gradient, weight in pairs:
         if _large(weight):
-            _in_blocks(optimizer, gradient, weight)
+            _in_blocks(optimizer, gradient, weight, held)
             if weight.constraint is not None:
                 weight.assign(weight.constraint(weight))
     if not small:
@@ -59,20 +62,21 @@ def _row_bytes(weight: Any) -> int:
     return tf.as_dtype(weight.dtype).size * max(1, int(tf.TensorShape(weight.shape[1:]).num_elements()))
 
 
-def _in_blocks(optimizer: Any, gradient: Any, weight: Any) -> None:
-    slots = _slots(optimizer, weight)
+def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
+    """The results gather on the host: a variable that is once read or written by rows is copied by TensorFlow at each later read."""
+    slots = {"": weight, **_slots(optimizer, weight)}
+    results = {name: np.empty_like(held[id(slot)]) for name, slot in slots.items()}
     for begin, end in _blocks(weight):
-        indices = tf.range(begin, end)
         block, stand_in = _stand_in(optimizer, weight, end - begin)
-        block.assign(_gather(weight, indices))
-        inside = _slots(stand_in, block)
+        inside = {"": block, **_slots(stand_in, block)}
         for name, slot in slots.items():
-            inside[name].assign(_gather(slot, indices))
+            inside[name].assign(held[id(slot)][begin:end])
         stand_in.iterations.assign(optimizer.iterations)
         stand_in.apply_gradients([(_rows(gradient, begin, end), block)])
-        _scatter(weight, indices, block)
-        for name, slot in slots.items():
-            _scatter(slot, indices, inside[name])
+        for name in slots:
+            results[name][begin:end] = inside[name].numpy()
+    for name, slot in slots.items():
+        write(slot, results.pop(name), slot is weight and isinstance(gradient, tf.IndexedSlices))
 
 
 def _blocks(weight: Any) -> list[tuple[int, int]]:
@@ -114,14 +118,6 @@ def _slots(optimizer: Any, weight: Any) -> dict[str, Any]:
     return found
 
 
-def _gather(variable: Any, indices: Any) -> Any:
-    return tf.raw_ops.ResourceGather(resource=variable.value.handle, indices=indices, dtype=variable.dtype)
-
-
-def _scatter(variable: Any, indices: Any, block: Any) -> None:
-    tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=indices, updates=block.value)
-
-
 def _rows(gradient: Any, begin: int, end: int) -> Any:
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient[begin:end]
@@ -131,17 +127,36 @@ def _rows(gradient: Any, begin: int, end: int) -> Any:
     return tf.IndexedSlices(values, tf.gather(gradient.indices, inside) - tf.cast(begin, gradient.indices.dtype), shape)
 
 
-def read(variable: Any) -> Any:
-    """The numbers of a variable, on the host: a large one in blocks, because reading one may copy it."""
+def read(variables: list, by_rows: set[int]) -> list:
+    """The numbers of variables, on the host. An embedding is read by rows, as its layer does: read as a whole it would be copied first."""
+    return [_read(variable, id(variable) in by_rows) for variable in variables]
+
+
+def _read(variable: Any, by_rows: bool) -> Any:
     if not _large(variable):
         return variable.numpy()
-    return np.concatenate([_gather(variable, tf.range(begin, end)).numpy() for begin, end in _blocks(variable)])
+    if not by_rows:
+        try:
+            return variable.numpy()
+        except tf.errors.ResourceExhaustedError:
+            pass
+    handle, ranges = variable.value.handle, [tf.range(begin, end) for begin, end in _blocks(variable)]
+    return np.concatenate([tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=variable.dtype).numpy() for rows in ranges])
 
 
-def write(variable: Any, numbers: Any) -> None:
-    """The same, back."""
+def write(variable: Any, numbers: Any, by_rows: bool = False) -> None:
+    """Numbers from the host into a variable, in whatever memory there is left."""
     if not _large(variable):
         variable.assign(numbers)
         return
+    if not by_rows:
+        try:
+            # Where there is no room for the numbers, this says so; the conversion of an array would end the process.
+            tf.raw_ops.Empty(shape=tf.constant(numbers.shape, tf.int32), dtype=variable.dtype)
+            variable.assign(numbers)
+            return
+        except tf.errors.ResourceExhaustedError:
+            pass
     for begin, end in _blocks(variable):
-        tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=tf.constant(numbers[begin:end]))
+        rows = tf.constant(numbers[begin:end])
+        tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)

@@ -6,7 +6,6 @@ is copied before, and copied back when it fails. Not done: several devices or ra
 
 from __future__ import annotations
 
-import contextlib
 import gc
 from typing import Any
 
@@ -109,10 +108,10 @@ class Backend:
     def _small(self) -> list:
         return state.changed_by_forward(self.model)
 
-    @contextlib.contextmanager
-    def scope(self) -> Any:
+    def asked(self, ask: Any, *args: Any) -> Any:
+        """What a function says that calls the model outside a step."""
         with torch.no_grad():
-            yield
+            return ask(*args)
 
     # Training.
 
