@@ -1,0 +1,83 @@
+"""A batch in parts.
+
+In: a batch as a loader gives it: a tensor, or tuples, lists and mappings of them, nested. Out: parts of the same form, as views: nothing
+is copied. The batch dimension is the first; tensors that do not share it, and everything that is not a tensor, go whole with each part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable
+
+import torch
+
+from brimful.fitting import CannotSplit, sizing
+
+
+def leaves(batch: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a batch, in order."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, torch.nn.utils.rnn.PackedSequence):
+        raise CannotSplit("the batch holds a PackedSequence, which has no batch dimension: pack it inside the model's forward instead")
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from leaves(value)
+    elif isinstance(batch, (tuple, list)):
+        for value in batch:
+            yield from leaves(value)
+
+
+def mapped(batch: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """The same batch with each tensor changed."""
+    if isinstance(batch, torch.Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {name: mapped(value, change) for name, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(mapped(value, change) for value in batch))
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(mapped(value, change) for value in batch) if type(batch) in (tuple, list) else [mapped(v, change) for v in batch]
+    return batch
+
+
+def rows(batch: Any) -> int:
+    """The samples of a batch: the first dimension that most of its tensors share, of the first tensor where none is shared."""
+    sizes = Counter(int(tensor.shape[0]) for tensor in leaves(batch) if tensor.dim() > 0)
+    if not sizes:
+        raise ValueError("no tensor of the batch has a first dimension: give at least one whose first dimension is the batch")
+    return sizes.most_common(1)[0][0]
+
+
+def take(batch: Any, begin: int, end: int, total: int) -> Any:
+    """The samples from `begin` to `end` of a batch of `total`."""
+    return mapped(batch, lambda tensor: tensor[begin:end] if tensor.dim() > 0 and tensor.shape[0] == total else tensor)
+
+
+def pick(batch: Any, chosen: list[int], total: int) -> Any:
+    """Chosen samples of a batch of `total`; these are copied."""
+
+    def one(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 0 or tensor.shape[0] != total:
+            return tensor
+        return tensor.index_select(0, torch.tensor(chosen, device=tensor.device))
+
+    return mapped(batch, one)
+
+
+def split(batch: Any, size: int) -> Iterator[Any]:
+    """The parts of a batch, of at most `size` samples, as equal as possible, in order, each sample once.
+
+        for part in brimful.torch.split(batch, 32):
+            ...
+
+    batch: a tensor, a tuple, a list or a mapping of them, nested. The samples are the first dimension that most tensors share. Other
+        tensors, and everything that is not a tensor, go whole with each part.
+    size: samples at a time.
+    """
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"size is {size!r}: write a number of samples, 1 or more")
+    total = rows(batch)
+    for begin, end in sizing.parts(total, size):
+        yield take(batch, begin, end, total)

@@ -1,0 +1,328 @@
+"""A training step that stays inside a budget, with the gradients of the batch that was asked for.
+
+    step = brimful.torch.Step(model, loss, optimizer)
+    for batch in loader:
+        loss_value = step(batch)
+
+In: batches as the loader gives them. Out: the batch's loss, after one update. A batch that does not fit is taken in parts, each weighted
+by what it holds of what the loss divides by. An out-of-memory error undoes the attempt and repeats it with half as many samples at a
+time. Not covered: several devices or ranks, optimizers that call the model, and what modules keep in plain attributes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import weakref
+from typing import Any, Callable
+
+import torch
+
+from brimful.fitting import CannotSplit, DoesNotFit, failure, learnt, lines, memory, sizing
+
+from . import admit, budget, guard, norms, parts, probe, start, weigh
+from .gradients import Gradients
+from .update import Update
+
+PRECISIONS = ("keep", "mixed_bfloat16", "mixed_float16")
+SAME = "same gradients"
+
+
+class Step:
+    """One update of the model for each batch, inside the memory there is.
+
+    model: a module on one device.
+    loss: one of PyTorch's losses, which gets (outputs, targets); a function of (outputs, batch); or None where the output has its own.
+    optimizer: over the model's parameters.
+    memory: ``auto``, or a limit such as ``"3GiB"``; on a GPU the limit is also set for PyTorch's allocator.
+    precision: ``keep``, ``mixed_bfloat16`` or ``mixed_float16`` (autocast, the latter with a GradScaler).
+    clip: a largest norm of all gradients, or a function of the parameters; once for each batch.
+    scaler: a GradScaler. scheduler: stepped once for each batch.
+    normalize: a function of the batch that counts what a mean loss divides by, such as unmasked tokens; by default found out.
+    allow: ``exact``, or ``numerics``, which permits bfloat16 where the batch does not fit otherwise.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Any,
+        optimizer: torch.optim.Optimizer,
+        memory: str | int = "auto",
+        precision: str = "keep",
+        clip: float | Callable | None = None,
+        scaler: Any = None,
+        scheduler: Any = None,
+        normalize: Callable | None = None,
+        allow: str = "exact",
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision is '{precision}': write one of {', '.join(PRECISIONS)}")
+        if allow not in ("exact", "numerics"):
+            raise ValueError(f"allow is '{allow}': write exact or numerics")
+        admit.check(model, optimizer, scheduler)
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.device = guard.device_of(model)
+        self.precision, self.normalize, self.allow = precision, normalize, allow
+        if scaler is None and precision == "mixed_float16":
+            scaler = torch.amp.GradScaler(self.device.type)
+        self.budget = budget.Budget(self.device, memory)
+        self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        updated = {id(parameter) for parameter in guard.parameters_of(optimizer)}
+        self._others = [parameter for parameter in model.parameters() if id(parameter) not in updated]
+        self._light = guard.Light(model, self.scaler)
+        self._update = Update(model, optimizer, clip, self.scaler, scheduler, self.budget)
+        self._gradients = Gradients(model, loss, self.scaler, normalize, self.device)
+        self._gradients.precision = precision
+        self._rule: weigh.Rule | None = None
+        self._refused: str | None = None
+        self._sizes: dict[int, sizing.MicroBatch] = {}
+        self._proposal: budget.Proposal | None = None
+        self._learnt: learnt.Learnt | None = None
+        self._seen_ignored = False
+        self._probed_at = -1
+        self._said: set[str] = set()
+        #: Why the result is not exactly the full batch's, one sentence each.
+        self.why: list[str] = []
+        #: Updates, those taken in parts, attempts that ran out of memory, batches that held nothing to learn from.
+        self.steps = self.split_steps = self.failures = self.skipped = 0
+        atexit.register(_say_summary, weakref.ref(self))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the gradients were, up to rounding, those of the full batches."""
+        return not self.why
+
+    @property
+    def size(self) -> int | None:
+        """Samples that are taken at a time, of batches like the largest so far; None before the first."""
+        return self._sizes[max(self._sizes)].size if self._sizes else None
+
+    def __call__(self, batch: Any) -> float:
+        """Trains on one batch, and gives its loss."""
+        total = parts.rows(batch)
+        if total == 0:
+            raise ValueError("the batch has no samples")
+        micro = self._micro(batch, total)
+        while True:
+            least = norms.least(self.model, total)
+            size = min(max(micro.size, least), total)
+            if size < total and not self._may_split(batch, total):
+                size = total
+            bounds = sizing.parts(total, size)
+            largest = max(end - begin for begin, end in bounds)
+            value = self._attempt(batch, total, bounds)
+            if value is None:
+                self._shrink(micro, largest, least, total)
+                continue
+            self._succeeded(micro, largest, len(bounds), total)
+            return value
+
+    def _micro(self, batch: Any, total: int) -> sizing.MicroBatch:
+        """The sizes for batches whose samples are about as large: others fail and grow by themselves."""
+        elements = sum(tensor.numel() for tensor in parts.leaves(batch) if tensor.dim() > 0 and tensor.shape[0] == total) / total
+        bucket = max(0, math.ceil(math.log2(max(1.0, elements))))
+        micro = self._sizes.get(bucket)
+        if micro is None and not self._sizes:
+            micro = self._started(batch, total)
+        elif micro is None:
+            nearest = min(self._sizes, key=lambda known: abs(known - bucket))
+            known = self._sizes[nearest]
+            whole = known.size >= known.asked and bucket <= nearest
+            micro = sizing.MicroBatch(max(total, known.asked), None if whole else int(known.size * 2.0 ** min(0, nearest - bucket)))
+        self._sizes[bucket] = micro
+        micro.ask(total)
+        return micro
+
+    def _started(self, batch: Any, total: int) -> sizing.MicroBatch:
+        """The first size, and the line that says so."""
+        room = self.budget.step_bytes(budget.own_bytes(self.model, self.optimizer))
+        job = (self.model, self.loss, self.optimizer)
+        self._learnt = start.known_before(self.model, self.optimizer, self.precision, batch, total)
+        self._room = start.about(room)
+        proposal = start.first(*job, self.precision, batch, total, room, self._learnt)
+        if self.allow == "numerics" and self.precision == "keep" and proposal.size < total:
+            mixed = budget.propose(self.model, batch, self.loss, self.optimizer, "mixed_bfloat16", room)
+            if mixed.size > proposal.size:
+                self.precision = self._gradients.precision = "mixed_bfloat16"
+                self.why.append(start.BFLOAT16)
+                proposal = mixed
+        self._proposal = proposal
+        micro = sizing.MicroBatch(total, proposal.size)
+        split = micro.size < total and self._may_split(batch, total)
+        size = max(micro.size, norms.least(self.model, total)) if split else total
+        if split:
+            self._note_reasons()
+        need = proposal.need_bytes(max(end - begin for begin, end in sizing.parts(total, size)))
+        self._update.tight = need is not None and need > 0.8 * proposal.room_bytes
+        words = SAME if self.exact else "not exactly the full batch's gradients"
+        lines.say(lines.started(total, size, need, proposal.room_bytes, words))
+        for reason in self.why:
+            lines.say(reason)
+        return micro
+
+    def _may_split(self, batch: Any, total: int) -> bool:
+        """Whether the parts add up to the whole. Tried before the first split and now and then again: batches differ."""
+        if self._refused is not None:
+            return False
+        ignored = self.normalize is None and not self._seen_ignored and self._rule is weigh.SAMPLES and weigh.holds_ignored(batch)
+        again = self.split_steps & (self.split_steps - 1) == 0 and self._probed_at != self.split_steps
+        if self._rule is not None and not ignored and not again:
+            return True
+        self._seen_ignored, self._probed_at = self._seen_ignored or ignored, self.split_steps
+        out_of_memory = False
+        candidates = weigh.rules(self.model, self.loss, self.normalize, batch)
+        if self._rule is not None:
+            candidates.insert(0, self._rule)
+        try:
+            self._rule = probe.settle(self.model, self.loss, candidates, batch, total, self._gradients)
+        except CannotSplit as error:
+            if self.split_steps:
+                raise CannotSplit(
+                    f"{error}. {self.split_steps} earlier batches were taken in parts, and may have been weighted wrongly"
+                ) from None
+            self._refused = str(error)
+        except Exception as error:
+            if not failure.is_out_of_memory(error):
+                raise
+            failure.forget(error)
+            out_of_memory = True
+        if out_of_memory:
+            self._clean()
+            self._rule = candidates[0]
+            self._reason("there was no room to try out on a few samples whether the batch may be split")
+        return self._refused is None
+
+    def _attempt(self, batch: Any, total: int, bounds: list[tuple[int, int]]) -> float | None:
+        """The loss after one update; None if memory ran out, with everything as before."""
+        self._clear_gradients()
+        self._light.take()
+        before = budget.allocated_bytes(self.device)
+        if self.device.type == "cuda" and len(bounds) > 1:
+            torch.cuda.reset_peak_memory_stats(self.device)
+        self._update.failed_last = False
+        text = None
+        try:
+            return self._run(batch, total, bounds)
+        except Exception as error:
+            if not failure.is_out_of_memory(error):
+                raise
+            text = failure.forget(error)
+        # Outside of `except`: the error no longer holds the attempt's tensors.
+        self.failures += 1
+        self._text = text
+        self._update.undo()
+        self._clear_gradients()
+        self._light.put_back()
+        self._clean()
+        held = budget.allocated_bytes(self.device) - before
+        if held > 0:
+            self._once(
+                f"{memory.human(held)} of the failed attempt are still held: if this grows, something outside of the step keeps tensors"
+            )
+        return None
+
+    def _run(self, batch: Any, total: int, bounds: list[tuple[int, int]]) -> float:
+        split = len(bounds) > 1
+        weights = self._gradients.weights(self._rule, batch, total, bounds)
+        value = None if weights is None else self._gradients(batch, total, bounds, weights)
+        if value is None or (not split and self._gradients.learnt_nothing(batch, value)):
+            self._clear_gradients()
+            self.skipped += 1
+            self._once("a batch held nothing that the loss counts: its update was skipped, where the full batch's would have been NaN")
+            return math.nan
+        if split and self.split_steps == 0 and self._light.random.drawn():
+            self._reason(norms.RANDOM)
+        self._update(split or self.failures > 0 or self.steps == 0)
+        return float(value)
+
+    def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, total: int) -> None:
+        self.steps += 1
+        peak = room = None
+        if count > 1:
+            self.split_steps += 1
+            if self.device.type == "cuda":
+                peak, room = torch.cuda.max_memory_allocated(self.device), self.budget.allocator_bytes()
+                # One measured peak and the plan's bytes per sample: a second point until there is one.
+                if self._proposal is not None and not micro.peaks:
+                    each = self._proposal.sample_bytes(largest)
+                    if each:
+                        micro.peaks[largest // 2] = int(peak - each * (largest - largest // 2))
+        if self._learnt is not None and largest > micro.good:
+            self._learnt.good(self._room, largest)
+            self._learnt.save()
+        before = micro.size
+        if micro.succeeded(largest, peak, room):
+            lines.say(f"step {self.steps}: {micro.size} samples at a time from now on, {before} before: there is room")
+
+    def _shrink(self, micro: sizing.MicroBatch, largest: int, least: int, total: int) -> None:
+        """Half as many samples at a time, or the reason why not."""
+        if self._update.use_host_next:
+            # The copy to fall back on was in the way: it moves out, and the samples stay.
+            self._update.use_host_next = False
+            lines.say(
+                f"step {self.steps + 1}: the optimizer ran out of memory; its copy is in the host's memory from now on. Nothing was lost"
+            )
+            return
+        if self._learnt is not None:
+            self._learnt.bad(self._room, largest)
+            self._learnt.save()
+        if self._refused is not None:
+            raise CannotSplit(f"the batch of {total} ran out of memory ({self._text}), and it cannot be split: {self._refused}")
+        if largest <= least:
+            raise DoesNotFit(self._does_not_fit(least, total))
+        size = max(micro.failed(largest), least)
+        lines.say(f"step {self.steps + 1}: {largest} samples at a time ran out of memory; trying {size}. Nothing was lost")
+        known = len(self.why)
+        self._note_reasons()
+        for reason in self.why[known:]:
+            lines.say(reason)
+
+    def _does_not_fit(self, least: int, total: int) -> str:
+        fewest = "with one sample at a time" if least == 1 else f"with {least} samples at a time, the fewest for BatchNorm"
+        where = "in the optimizer's step" if self._update.failed_last else fewest
+        remedies = self._proposal.remedies() if self._proposal is not None else []
+        then = f". What needs less: {'; '.join(remedies)}" if remedies else ". Give it more memory, or take a smaller model"
+        return f"the batch of {total} does not fit, even {where} ({self._text}); nothing was changed{then}"
+
+    def _note_reasons(self) -> None:
+        for reason, holds in ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model))):
+            if holds and reason not in self.why:
+                self.why.append(reason)
+
+    def _reason(self, text: str) -> None:
+        if text not in self.why:
+            self.why.append(text)
+            lines.say(text)
+
+    def _once(self, text: str) -> None:
+        kind = text.split(":")[-1]
+        if kind not in self._said:
+            self._said.add(kind)
+            lines.say(text)
+
+    def _clear_gradients(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        # Of parameters that the optimizer does not have, too: a failed attempt must leave none.
+        for parameter in self._others:
+            parameter.grad = None
+
+    def _clean(self) -> None:
+        guard.release(self.device)
+
+    def summary(self) -> str:
+        """What happened so far, in one line."""
+        words = [f"{self.steps} steps"]
+        if self.split_steps:
+            words.append(f"{self.split_steps} of them in parts, at last {self.size} samples at a time")
+        if self.failures:
+            words.append(f"{self.failures} attempts ran out of memory and were repeated")
+        if self.skipped:
+            words.append(f"{self.skipped} batches had nothing to learn from")
+        words.append(SAME + " as the full batches" if self.exact else "not exactly the full batches: " + "; ".join(self.why))
+        return ", ".join(words)
+
+
+def _say_summary(step: Any) -> None:
+    found = step()
+    if found is not None and found.steps:
+        lines.say(found.summary())
