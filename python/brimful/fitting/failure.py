@@ -26,6 +26,8 @@ TEXTS = (
     "unable to find an engine to execute",
     "failed to call thenrnnforward",
     "ynnpack operation failed",
+    # TensorFlow, while it traces: the constants of a graph are evaluated in the same memory.
+    "unable to evaluate a constant node",
     "bad_alloc",
     "bad allocation",
     "cannot allocate memory",

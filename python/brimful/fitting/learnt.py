@@ -51,13 +51,13 @@ class Learnt:
         return good if bad is None else max(1, min(good, bad - 1))
 
     def good(self, room_bytes: int, size: int) -> None:
-        """So many samples at a time went well in this room."""
-        self._bad = [[room, failed] for room, failed in self._bad if not (failed <= size and room <= room_bytes)]
+        """So many samples at a time went well in this room: that fewer failed in as much is out of date."""
+        self._bad = [[room, failed] for room, failed in self._bad if not (failed <= size and room >= room_bytes)]
         self._add(self._good, room_bytes, size)
 
     def bad(self, room_bytes: int, size: int) -> None:
-        """So many ran out of memory in this room."""
-        self._good = [[room, went] for room, went in self._good if not (went >= size and room >= room_bytes)]
+        """So many ran out of memory in this room: that more went well in as little is out of date."""
+        self._good = [[room, went] for room, went in self._good if not (went >= size and room <= room_bytes)]
         self._add(self._bad, room_bytes, size)
 
     def _add(self, entries: list[list[int]], room_bytes: int, size: int) -> None:

@@ -74,11 +74,27 @@ def job_of(model: Any, memory: str | int, allow: str) -> Job:
     return job
 
 
+def _taken(job: Job, function: str) -> bool:
+    """Whether a step is Keras's own. A step of the user's runs as it is: what it does with a batch nobody else can know."""
+    step = function.replace("function", "step")
+    if function == "predict_function" or job.takes(step):
+        return True
+    if step == "train_step":
+        lines.say(
+            f"{type(job.model).__name__} has a train_step of its own, which runs as it is. In a loop of your own, two lines keep it inside the "
+            "memory: step = brimful.keras.Step(model, loss, optimizer) and loss = step(x, y)"
+        )
+    return False
+
+
 @contextlib.contextmanager
 def _taken_over(model: Any, memory: str | int, allow: str, silent: bool) -> Iterator[Job]:
     """Keras's loop calls the job for each batch, until the end of this block."""
-    job = job_of(model, memory, allow)
-    functions = job.backend.functions(job)
+    with lines.quiet(silent):
+        job = job_of(model, memory, allow)
+        # What is free is asked anew; what was found out about the model stays.
+        job.kinds.clear()
+        functions = {name: function for name, function in job.backend.functions(job).items() if _taken(job, name)}
     before = {name: model.__dict__.get(name) for name in functions}
     _running.add(id(model))
     for name, function in functions.items():

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from keras import tree
+import numpy as np
+from keras import ops, tree
 from keras.src.trainers.data_adapters import data_adapter_utils
 
 from brimful.fitting import CannotSplit
@@ -41,6 +42,21 @@ def _rows(leaf: Any, begin: int, end: int, total: int) -> Any:
         start = [begin] + [0] * (len(shape) - 1)
         return tf.sparse.slice(leaf, start, [end - begin, *leaf.dense_shape[1:].numpy()])
     return leaf[begin:end]
+
+
+def spread(batch: Any, count: int) -> Any:
+    """Some samples from all over a batch: neighbours may be alike, where it is sorted."""
+    total = rows(batch)
+    chosen = [total * index // count for index in range(count)]
+    if any(hasattr(leaf, "dense_shape") or hasattr(leaf, "row_splits") for leaf in tree.flatten(batch)):
+        return part(batch, 0, count)
+    return tree.map_structure(lambda leaf: _chosen(leaf, chosen), batch)
+
+
+def _chosen(leaf: Any, indices: list[int]) -> Any:
+    if leaf is None:
+        return None
+    return leaf[indices] if isinstance(leaf, np.ndarray) else ops.take(leaf, indices, axis=0)
 
 
 def bytes_of(batch: Any) -> int:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import keras
+
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
 from brimful.fitting.learnt import Learnt
 
-from . import backends, batches, findings, planning, probe, state, terms
+from . import arrays, backends, batches, findings, planning, probe, state, terms
 
 #: Predictions of a batch that are kept until its metrics are computed at once; larger ones are counted part by part.
 COLLECTED_BYTES = 16 << 20
 COLLECTED_SHARE = 0.02
 #: An update or a metric has nothing to halve: pauses before it is tried again, in case others took the memory.
 PAUSES_SECONDS = (0.0, 0.1, 1.0)
+#: Steps whose peak is compared with a limit that the user gave: the first makes what the second finds there.
+VERIFIED_STEPS = 2
 
 
 class Progress:
@@ -73,7 +77,9 @@ class Job:
         self._looked = False
         self.findings: list[findings.Finding] = []
         self.forbidden: findings.Finding | None = None
-        self.said: set[str] = set()
+        self.said: set = set()
+        #: Arrays that stay where they are, by whose numbers of rows Keras passes.
+        self.rows: dict[str, Any] = {}
         self._made_for = self._identity()
 
     def still_fits(self, model: Any) -> bool:
@@ -85,10 +91,15 @@ class Job:
         trainable = tuple(map(id, model.trainable_variables)) if model.built else ()
         return id(model.optimizer), id(model._compile_loss), model.run_eagerly, model.jit_compile, bool(trainable) and trainable
 
+    def takes(self, step: str) -> bool:
+        """Whether a step is Keras's own: another one is the user's, and runs as it is."""
+        return getattr(type(self.model), step) is getattr(keras.Model, step)
+
     # One step of each kind.
 
     def train(self, data: tuple) -> dict:
         """One optimizer step of the whole batch."""
+        data = arrays.taken(self, data)
         rows = batches.rows(data[0])
         kind = self._kind("train", data, rows)
         progress = Progress()
@@ -142,6 +153,7 @@ class Job:
 
     def test(self, data: tuple) -> dict:
         """The loss and the metrics of one batch, without training."""
+        data = arrays.taken(self, data)
         rows = batches.rows(data[0])
         kind = self._kind("test", data, rows)
         progress = Progress()
@@ -180,6 +192,7 @@ class Job:
 
     def predict(self, data: tuple) -> Any:
         """What the model says about one batch."""
+        data = arrays.taken(self, data)
         rows = batches.rows(data[0])
         kind = self._kind("predict", data, rows)
         progress = Progress()
@@ -216,6 +229,9 @@ class Job:
         progress.trying = 0
         progress.kept = self.backend.keep()
         loss, values = sum(progress.losses[1:], progress.losses[0]), [sum(each[1:], each[0]) for each in zip(*progress.values)]
+        if type(self.model).compute_metrics is keras.Model.compute_metrics:
+            # Keras's metrics do not look at the inputs, which may be large.
+            data = (None, *data[1:])
         return self.backend.finish(data, rows, loss, values, progress.predictions if collect else None)
 
     def _counts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> list:
@@ -273,10 +289,15 @@ class Job:
         what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
         split = kind.size.size < rows
         result = ("same result" if name != "train" else "same gradients") if not (split and self.findings) else "see below what differs"
+        if split and self.rule is not None and (self.rule.scalars or self.rule.whole) and not self.findings:
+            result += ", as a few samples show"
         if not split:
             result = "as it stands"
         predicted = kind.proposal.predicted_bytes if kind.size.size == (kind.proposal.size or rows) else None
-        lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result))
+        # In a loop of calls, once for each way that a batch is taken.
+        if (name, rows, kind.size.size) not in self.said:
+            self.said.add((name, rows, kind.size.size))
+            lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result))
         if split:
             self._say_findings()
 
@@ -328,11 +349,11 @@ class Job:
             return
         progress.again = 0
         kind.learnt.bad(kind.room_bytes, tried)
-        if rows > 1 and kind is not self.kinds.get("predict"):
-            self._look(data, rows)
-        if self.forbidden is not None and kind is not self.kinds.get("predict"):
-            raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind.proposal)}")
         try:
+            if rows > 1 and kind is not self.kinds.get("predict"):
+                self._look(data, rows)
+            if self.forbidden is not None and kind is not self.kinds.get("predict"):
+                raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind.proposal)}")
             size = kind.size.failed(tried)
         except DoesNotFit:
             kind.learnt.save()
@@ -355,7 +376,8 @@ class Job:
     def _went_well(self, kind: Kind, rows: int, progress: Progress) -> None:
         kind.steps += 1
         kind.most_parts = max(kind.most_parts, progress.parts)
-        if kind.size.size >= kind.size.asked and not kind.failures:
+        verify = self.wanted_bytes is not None and kind.steps <= VERIFIED_STEPS
+        if kind.size.size >= kind.size.asked and not kind.failures and not verify:
             # Nothing to find out; what it costs to ask would be the whole cost of this.
             kind.size.good = max(kind.size.good, rows)
             return
@@ -363,6 +385,14 @@ class Job:
         kind.peak_bytes = max(kind.peak_bytes, peak or 0)
         largest = max(end - begin for begin, end in sizing.parts(rows, kind.size.size))
         before = kind.size.size
+        if self.wanted_bytes is not None and peak and peak > self.wanted_bytes and largest > 1 and self.forbidden is None:
+            # A limit that the user gave is not the allocator's: nothing failed, and it is kept all the same.
+            size = kind.size.failed(largest)
+            lines.say(
+                f"step {kind.steps} took {memory.human(peak)} of {memory.human(self.wanted_bytes)}: {size} samples at a time from now on"
+            )
+            self.backend.reset_peak()
+            return
         if kind.size.succeeded(largest if kind.size.size < rows else rows, peak, self.wanted_bytes or self.backend.limit_bytes()):
             lines.say(
                 f"there is room: {lines.taken(kind.size.asked, kind.size.size)} from step {kind.steps + 1} on, after {before} at a time"

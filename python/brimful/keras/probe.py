@@ -13,7 +13,7 @@ import keras
 from keras import ops, tree
 from keras.src.trainers.trainer import Trainer
 
-from brimful.fitting import failure
+from brimful.fitting import DoesNotFit, failure
 from brimful.fitting.failure import first_line, is_out_of_memory
 
 from . import batches
@@ -61,7 +61,9 @@ class _Part:
 
 
 def _behaves(whole: float, pieces: list[float], shares: list[float], tolerance: float) -> str:
-    """How one number adds up."""
+    """How one number adds up. Nothing but zeros says nothing."""
+    if not any(pieces) and whole == 0:
+        return COUPLED
     scale = max(map(abs, pieces)) * 1e-3
     if _close(whole, sum(piece * share for piece, share in zip(pieces, shares)), tolerance, scale):
         return MEAN
@@ -75,19 +77,19 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
         try:
             return try_out(model, data, backend.asked, samples)
         except Exception as error:
-            if samples == FEWER[-1] or not failure.is_out_of_memory(error):
+            if not failure.is_out_of_memory(error):
                 raise
-            failure.forget(error)
+            said = failure.forget(error)
         finally:
             backend.put_back(kept)
         backend.release()
-    raise AssertionError("the last of the samples returns or raises")
+    raise DoesNotFit(f"not even {FEWER[-1]} samples fit, without training ({said})")
 
 
 def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
     """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
     rows = min(batches.rows(data[0]), samples)
-    few = batches.part(data, 0, rows)
+    few = batches.spread(data, rows)
     first = min(FIRST, rows - 1)
     pieces = [batches.part(few, 0, first), batches.part(few, first, rows)]
     shares = [first / rows, 1 - first / rows]

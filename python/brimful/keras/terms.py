@@ -75,6 +75,11 @@ def _count(values: Any, sample_weight: Any, mask: Any, reduction: str) -> Any:
     return ops.sum(ops.cast(weight, dtype))
 
 
+def _as(share: Any, value: Any) -> Any:
+    """The share in the type of a value. TensorFlow would cast a number of Python through float32."""
+    return share if isinstance(share, float) else ops.cast(share, value.dtype)
+
+
 @contextlib.contextmanager
 def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = None) -> Iterator[Seen]:
     """Weights the terms of the loss that the model computes inside.
@@ -101,7 +106,7 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
             raise CannotSplit("the loss couples the samples of this batch: the sum over parts is another loss")
         if kind == COUNTED:
             return ops.divide_no_nan(value * count, ops.cast(counts[index], value.dtype))
-        return value * ops.cast(share, value.dtype)
+        return value * _as(share, value)
 
     def reduced(values: Any, sample_weight: Any = None, mask: Any = None, reduction: str = "sum_over_batch_size", dtype: Any = None) -> Any:
         if depth > 1:
@@ -142,11 +147,25 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
             compiled._metrics = trackers
 
 
+@contextlib.contextmanager
+def untracked(model: Any) -> Iterator[list]:
+    """Keras's means of single losses are left alone inside; what they would have got is given instead."""
+    compiled = model._compile_loss
+    means = getattr(compiled, "_metrics", None)
+    values: list = []
+    if not means:
+        yield values
+        return
+    with listening(model, Rule(layers={})) as seen:
+        yield values
+    values.extend(seen.values)
+
+
 def part_loss(model: Any, rule: Rule, x: Any, y: Any, y_pred: Any, weights: Any, training: bool, share: Any, counts: list) -> tuple:
     """What a part contributes to the loss of the whole batch, and the same for each of the compiled losses."""
     if rule.whole is not None:
         loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
-        return (loss if rule.whole == SUM else loss * ops.cast(share, loss.dtype)), []
+        return (loss if rule.whole == SUM else loss * _as(share, loss)), []
     with listening(model, rule, share, counts) as seen:
         loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
     return loss, seen.values

@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import tree
 
@@ -37,6 +38,8 @@ class Backend:
         gpus = tf.config.list_logical_devices("GPU")
         self.device = "GPU:0" if gpus else "CPU:0"
         self._made: dict[str, Any] = {}
+        #: Whether Keras's own graph would know how many samples a batch has.
+        self.known_rows = True
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
         self._before: list | None = None
@@ -48,6 +51,7 @@ class Backend:
         def over(one: Any) -> Any:
             def function(iterator: Any) -> dict:
                 logs = None
+                self.known_rows = _has_rows(getattr(iterator, "element_spec", None))
                 for _ in range(steps):
                     try:
                         data = next(iterator)
@@ -133,8 +137,9 @@ class Backend:
             x, y, weights = data
             with tf.GradientTape() as tape:
                 y_pred = self._forward(x, training=True)
-                loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
-                self.model._loss_tracker.update_state(loss, sample_weight=tf.shape(_first(x))[0])
+                with terms.untracked(self.model) as values:
+                    loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
+                self._track(loss, values, tf.shape(_first(x))[0])
                 scaled = self.model.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, self.model.trainable_weights)
             return gradients, self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
@@ -166,7 +171,13 @@ class Backend:
                 self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
             return gradients, loss, values, state.with_masks(y_pred) if collect else None
 
-        return self._call(f"gradients {collect}", step, data, tf.constant(share, _share_type()), counts, before)
+        whole = None if before is None else [None if isinstance(each, list) else each for each in before]
+        gradients, *rest = self._call(f"gradients {collect}", step, data, tf.constant(share, _share_type()), counts, whole)
+        # Rows of an embedding stay rows, as many as the parts have: added up they would be as large as the embedding, and Keras's
+        # optimizers square the rows of a batch before they add those of the same token.
+        olds = before or [None] * len(gradients)
+        rows = [[*(old or []), new] if isinstance(new, tf.IndexedSlices) else new for old, new in zip(olds, gradients)]
+        return rows, *rest
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
@@ -174,16 +185,17 @@ class Backend:
         if not self.lean:
             # Handles, not copies: what the update overwrites stays alive until they are dropped.
             self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
-            self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), gradients)
+            joined = [tensorflow_blocks.joined(gradient) for gradient in gradients]
+            self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), joined)
         else:
-            by_rows = {id(weight) for gradient, weight in zip(gradients, weights) if isinstance(gradient, tf.IndexedSlices)}
+            by_rows = {id(weight) for gradient, weight in zip(gradients, weights) if isinstance(gradient, (list, tf.IndexedSlices))}
             self._before = tensorflow_blocks.read(self._updated(), by_rows)
             if tensorflow_blocks.possible(optimizer):
                 held = {id(variable): numbers for variable, numbers in zip(self._updated(), self._before)}
                 tensorflow_blocks.apply(optimizer, gradients, weights, held)
             else:
                 # One operation after the other: a graph runs several at once, each with results as large as a weight.
-                optimizer.apply_gradients(zip(gradients, weights))
+                optimizer.apply_gradients(zip(map(tensorflow_blocks.joined, gradients), weights))
         self._before = None
 
     def undo(self) -> None:
@@ -204,9 +216,7 @@ class Backend:
 
         def metrics(data: tuple, rows: Any, loss: Any, values: list, predicted: Any) -> dict:
             x, y, weights = data
-            self.model._loss_tracker.update_state(loss, sample_weight=rows)
-            for tracker, value in zip(terms.trackers(self.model), values):
-                tracker.update_state(value, sample_weight=rows)
+            self._track(loss, values, rows)
             if predicted is None:
                 return self.model.get_metrics_result()
             return self.model.compute_metrics(x, y, state.without_masks(predicted), sample_weight=weights)
@@ -214,10 +224,27 @@ class Backend:
         predicted = None if predictions is None else concatenated(predictions)
         return self._call(f"finish {predictions is None}", metrics, data, tf.constant(rows), loss, values, predicted)
 
+    def _track(self, loss: Any, values: list, rows: Any) -> None:
+        """The means of the loss, and of each of several. Keras weighs the latter by a size that its graph mostly does not know."""
+        self.model._loss_tracker.update_state(loss, sample_weight=rows)
+        known = self.known_rows or self.model.run_eagerly
+        for tracker, value in zip(terms.trackers(self.model), values):
+            tracker.update_state(value, sample_weight=rows if known else None)
+
     # Without training.
 
     def test_whole(self, data: tuple) -> dict:
-        return self._call("test", self.model.test_step, data)
+        """Keras's own step."""
+
+        def step(data: tuple) -> dict:
+            x, y, weights = data
+            y_pred = self._forward(x, training=False)
+            with terms.untracked(self.model) as values:
+                loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False)
+            self._track(loss, values, tf.shape(_first(x))[0])
+            return self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+
+        return self._call("test", step, data)
 
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
         def step(data: tuple, share: Any, counts: list) -> tuple:
@@ -252,6 +279,7 @@ class Backend:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
     def _call(self, name: str, step: Any, *args: Any, jit: bool = True) -> Any:
+        args = tuple(_tensors(arg) if isinstance(arg, tuple) else arg for arg in args)
         if self.model.run_eagerly:
             return step(*args)
         if name not in self._made:
@@ -260,8 +288,26 @@ class Backend:
         return self._made[name](*args)
 
 
+def _tensors(batch: tuple) -> tuple:
+    """Rows of arrays, as tensors."""
+    return tree.map_structure(lambda leaf: _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, batch)
+
+
+def _tensor(rows: Any) -> Any:
+    # Where there is no room for the rows, this says so; the conversion of an array would end the process.
+    tf.raw_ops.Empty(shape=tf.constant(rows.shape, tf.int32), dtype=tf.as_dtype(rows.dtype))
+    return tf.convert_to_tensor(rows)
+
+
 def _without_optionals(data: Any) -> Any:
     return tree.map_structure(lambda leaf: None if isinstance(leaf, tf.experimental.Optional) else leaf, data)
+
+
+def _has_rows(spec: Any) -> bool:
+    if spec is None:
+        return True
+    shapes = [leaf.shape for leaf in tf.nest.flatten(spec) if hasattr(leaf, "shape")]
+    return bool(shapes) and all(shape.rank and shape[0] is not None for shape in shapes)
 
 
 def _share_type() -> str:
@@ -273,13 +319,7 @@ def _first(x: Any) -> Any:
 
 
 def _add(old: Any, new: Any) -> Any:
-    """The sum of two gradients. Rows of an embedding stay rows: as a whole they would be as large as the embedding."""
-    if old is None or new is None:
-        return new if old is None else old
-    if isinstance(old, tf.IndexedSlices) and isinstance(new, tf.IndexedSlices):
-        values, indices = tf.concat([old.values, new.values], 0), tf.concat([old.indices, new.indices], 0)
-        return tf.IndexedSlices(values, indices, old.dense_shape)
-    return old + new
+    return new if old is None else old if new is None else old + new
 
 
 def concatenated(pieces: list) -> Any:

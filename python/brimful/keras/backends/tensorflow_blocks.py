@@ -19,6 +19,14 @@ ELEMENTWISE = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax
 BLOCK_BYTES = 2 << 20
 
 
+def joined(gradient: Any) -> Any:
+    """The rows of an embedding from all parts of a batch, as if they came from one."""
+    if not isinstance(gradient, list) or len(gradient) == 1:
+        return gradient[0] if isinstance(gradient, list) else gradient
+    values, indices = tf.concat([part.values for part in gradient], 0), tf.concat([part.indices for part in gradient], 0)
+    return tf.IndexedSlices(values, indices, gradient[0].dense_shape)
+
+
 def possible(optimizer: Any) -> bool:
     """Whether this optimizer's update can be done in blocks."""
     known = type(optimizer).__name__ in ELEMENTWISE and type(optimizer).__module__.startswith("keras.")
@@ -32,10 +40,11 @@ def apply(optimizer: Any, gradients: list, weights: list, held: dict) -> None:
     held: the numbers of all variables, on the host, by their ids.
     """
     pairs = [(gradient, weight) for gradient, weight in zip(gradients, weights) if gradient is not None]
-    clipped = optimizer._clip_gradients([gradient for gradient, _ in pairs])
-    pairs = [(gradient, weight) for gradient, (_, weight) in zip(clipped, pairs)]
-    small = [pair for pair in pairs if not _large(pair[1])]
     clips = {name: getattr(optimizer, name) for name in ("clipnorm", "global_clipnorm", "clipvalue")}
+    if any(clips.values()):
+        clipped = optimizer._clip_gradients([joined(gradient) for gradient, _ in pairs])
+        pairs = [(gradient, weight) for gradient, (_, weight) in zip(clipped, pairs)]
+    small = [(joined(gradient), weight) for gradient, weight in pairs if not _large(weight)]
     for gradient, weight in pairs:
         if _large(weight):
             _in_blocks(optimizer, gradient, weight, held)
@@ -76,7 +85,7 @@ def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
         for name in slots:
             results[name][begin:end] = inside[name].numpy()
     for name, slot in slots.items():
-        write(slot, results.pop(name), slot is weight and isinstance(gradient, tf.IndexedSlices))
+        write(slot, results.pop(name), slot is weight and isinstance(gradient, (list, tf.IndexedSlices)))
 
 
 def _blocks(weight: Any) -> list[tuple[int, int]]:
@@ -119,6 +128,8 @@ def _slots(optimizer: Any, weight: Any) -> dict[str, Any]:
 
 
 def _rows(gradient: Any, begin: int, end: int) -> Any:
+    if isinstance(gradient, list):
+        return joined([_rows(part, begin, end) for part in gradient])
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient[begin:end]
     inside = tf.where((gradient.indices >= begin) & (gradient.indices < end))[:, 0]

@@ -117,7 +117,7 @@ class Backend:
 
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs."""
-        x, y, weights = data
+        x, y, weights = _own_weights(data)
         y_pred = self._forward(x, training=True)
         loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
         self.model._loss_tracker.update_state(loss, sample_weight=next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0])
@@ -183,7 +183,7 @@ class Backend:
     # Without training.
 
     def test_whole(self, data: tuple) -> dict:
-        return self.model.test_step(data)
+        return self.model.test_step(_own_weights(data))
 
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
         x, y, weights = data
@@ -218,6 +218,12 @@ def _add(old: Any, new: Any) -> Any:
     if old is None or new is None:
         return new if old is None else old
     return old.add_(new)
+
+
+def _own_weights(data: tuple) -> tuple:
+    """Keras multiplies sample weights by a mask in place: a second attempt would see other weights."""
+    x, y, weights = data
+    return x, y, tree.map_structure(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, weights)
 
 
 def _detached(y_pred: Any) -> Any:
