@@ -118,6 +118,17 @@ def test_dropout_is_said(functional, sized):
     assert step.why == [norms.RANDOM]
 
 
+def test_an_outer_autocast_stays(sized):
+    sized(8)
+    model = nn.Linear(4, 2)
+    seen = []
+    model.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    step = brimful.torch.Step(model, nn.CrossEntropyLoss(), sgd(model))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        step((torch.randn(8, 4), torch.randint(0, 2, (8,))))
+    assert seen[-1] == torch.bfloat16
+
+
 def contrastive(outputs, batch):
     similar = outputs @ outputs.T
     return F.cross_entropy(similar, torch.arange(len(similar)))

@@ -2,7 +2,8 @@
 
 A child process trains under a limit of its address space. At chosen moments (in forward, in backward, before the optimizer's step and in
 the middle of it) a mapping takes the memory that is left, so that PyTorch's own allocator fails. Then the same steps are run without
-failures, with the sizes that the first run ended up with: everything must be equal bit by bit.
+failures, with the sizes that the first run ended up with: everything must be equal bit by bit. Where the memory is back at the second
+try, no size changes: everything must equal a plain loop of PyTorch's.
 """
 
 import copy
@@ -17,7 +18,7 @@ import pytest
 pytest.importorskip("torch")
 resource = pytest.importorskip("resource")
 
-FAILURES = 60
+FAILURES, PASSING = 60, 16
 #: Enough for Python itself, less than any tensor of the job.
 LEFT_BYTES = 3 << 19
 ROWS, FEATURES, HIDDEN = 96, 48, 8192
@@ -99,6 +100,34 @@ def plan_of_failures(count):
     return steps
 
 
+def plan_of_passing_failures(count):
+    """One failure in most steps, each kind in turn; None leaves the size to the step."""
+    moments = ["within step", "forward", "backward", "before step"]
+    return [(None, [moments[index % 4]] if index % 3 != 2 else []) for index in range(count)]
+
+
+def plain_loop(count):
+    """The same training as everyone writes it, without `Step`."""
+    import torch
+
+    torch.set_num_threads(1)
+    model, optimizer, scheduler, scaler = build(torch, lambda name: None)
+    loss, losses = torch.nn.CrossEntropyLoss(), []
+    for index in range(count):
+        x, y = batch_of(torch, index)
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(model(x), y)
+        scaler.scale(value).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+        losses.append(value.item())
+    kept = {"weights": list(model.state_dict().values()), "optimizer": optimizer.state_dict(), "random": [torch.get_rng_state()]}
+    return losses, {**kept, "scheduler": scheduler.state_dict(), "scaler": scaler.state_dict()}
+
+
 def train(steps, sizes=None):
     """Losses, sizes and the state at the end; with failures, or with given sizes and none."""
     import random
@@ -143,7 +172,7 @@ def train(steps, sizes=None):
             waiting[:] = moments
             begun.clear()
             size = size if sizes is None else sizes[index]
-            for bucket in step._sizes:
+            for bucket in step._sizes if size is not None else ():
                 step._sizes[bucket] = sizing.MicroBatch(ROWS, size)
             if index == len(steps) - 1:
                 earlier = state_of()
@@ -172,6 +201,13 @@ def child(folder):
     import torch
 
     mode, file = sys.argv[2], Path(folder) / "failing.pt"
+    if mode == "passing":
+        failing = train(plan_of_passing_failures(PASSING))
+        losses, state = plain_loop(PASSING)
+        failing["state"]["random"] = failing["state"]["random"][:1]
+        result = {key: failing[key] for key in ("seen", "sizes", "failures", "steps")}
+        print(json.dumps({**result, "losses": failing["losses"] == losses, "differ": differences(failing["state"], state)}))
+        return
     steps = plan_of_failures(FAILURES)
     if mode == "failing":
         torch.save(train(steps), file)
@@ -208,6 +244,17 @@ def test_real_failures_lose_nothing(tmp_path):
     assert result["one_step_less"] != []
     # The memory is back: less than the smallest large tensor is held after a failure. The first step loads code, too.
     assert len(result["grown"]) == result["failures"] and max(result["grown"][2:]) < LEFT_BYTES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space as Linux does")
+def test_where_the_memory_is_back_nothing_differs_from_a_plain_loop(tmp_path):
+    ran = run("passing", tmp_path)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    result = json.loads(ran.stdout.splitlines()[-1])
+    assert result["failures"] == len(result["seen"]) == 11 and result["steps"] == PASSING
+    assert set(result["seen"]) == {"forward", "backward", "before step", "within step"}
+    assert result["sizes"] == [ROWS] * PASSING
+    assert result["losses"] and result["differ"] == []
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
     python tools/check_torch_step_gpu.py RESULTS.jsonl [--only failures,sizes,cost,gradients]
 
 Out: one JSON line for each finding, written as soon as it is there; the last says what failed its bound. `failures`: 100 real
-out-of-memory errors in forward, backward and the optimizer, after which everything must equal a run without any. `sizes`: the micro-batch
-chosen under a limit, against the largest that really works. `cost`: times beside a plain loop. `gradients`: against the full batch's.
+out-of-memory errors in forward, backward and the optimizer. Where the memory is back at the second try, everything must equal a plain
+loop of PyTorch's; where it is not, a run without failures that takes the same sizes. Each reference runs twice: how far two runs without
+failures are apart is the noise floor. `sizes`: the micro-batch chosen under a limit, against the largest that really works. `cost`: times
+beside a plain loop. `gradients`: against the full batch's.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ import traceback
 from pathlib import Path
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
 
 import torch  # noqa: E402
 from brimful.fitting import lines, sizing  # noqa: E402
 from brimful.torch import Step, budget  # noqa: E402
+from brimful.torch.step import UNVERIFIED  # noqa: E402
 from torch import nn  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -32,7 +34,7 @@ import bench_torch_step  # noqa: E402
 from torch_step_models import MODELS  # noqa: E402
 
 DEVICE = torch.device("cuda:0")
-FAILURES, ROWS, FEATURES, HIDDEN = 100, 96, 256, 16384
+FAILURES, PASSING, ROWS, FEATURES, HIDDEN = 100, 50, 96, 256, 16384
 LIMIT_BYTES = 8 << 30
 SECONDS = {"failures": 90, "sizes": 150, "cost": 60, "gradients": 30}
 
@@ -49,6 +51,12 @@ class Results:
         print(section, "" if ok is None else ("ok" if ok else "NOT OK"), values, flush=True)
         if ok is False:
             self.bad.append(f"{section}: {values}")
+
+
+def held_bytes() -> int:
+    """What tensors hold, without the workspaces of cuBLAS, which come and go."""
+    torch._C._cuda_clearCublasWorkspaces()
+    return torch.cuda.memory_allocated()
 
 
 class Hog:
@@ -99,8 +107,43 @@ def job(moment):
     return model, optimizer, scheduler, torch.amp.GradScaler("cuda", init_scale=2.0**10, growth_interval=3)
 
 
-def train(steps, sizes=None, until=None):
-    """Losses, sizes and the state at the end; with failures, or with given sizes and none."""
+def batch_of(index: int) -> tuple:
+    generator = torch.Generator().manual_seed(1000 + index)
+    x = torch.randn(ROWS, FEATURES, generator=generator).double().to(DEVICE)
+    return x, torch.randint(0, FEATURES, (ROWS,), generator=generator).to(DEVICE)
+
+
+def fresh_cache() -> None:
+    """Nothing that an earlier run has learnt decides about the sizes of the next."""
+    os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
+
+
+def state_of(model, optimizer, scheduler, scaler) -> dict:
+    kept = {"weights": list(model.state_dict().values()), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
+    return copy.deepcopy({**kept, "scaler": scaler.state_dict(), "random": [torch.get_rng_state(), torch.cuda.get_rng_state(DEVICE)]})
+
+
+def plain(count: int) -> dict:
+    """The same training as everyone writes it, without `Step`."""
+    model, optimizer, scheduler, scaler = job(lambda name: None)
+    loss, losses = nn.CrossEntropyLoss(), []
+    for index in range(count):
+        x, y = batch_of(index)
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(model(x), y)
+        scaler.scale(value).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        scheduler.step()
+        losses.append(value.item())
+    return {"losses": losses, "state": state_of(model, optimizer, scheduler, scaler), "sizes": [ROWS] * count}
+
+
+def train(steps, sizes=None, until=None, failures=FAILURES):
+    """Losses, sizes and the state at the end; with failures, or with given sizes and none. A size of None leaves it to the step."""
+    fresh_cache()
     hog, waiting, seen, grown, begun = Hog(), [], [], [], []
 
     def moment(name):
@@ -109,9 +152,9 @@ def train(steps, sizes=None, until=None):
         if name == "start":
             if hog.blocks is not None:
                 hog.give_back()
-                grown.append(torch.cuda.memory_allocated() - begun[0])
+                grown.append(held_bytes() - begun[0])
             elif not begun:
-                begun.append(torch.cuda.memory_allocated())
+                begun.append(held_bytes())
         elif waiting and name == waiting[0]:
             seen.append(waiting.pop(0))
             hog.take()
@@ -122,25 +165,21 @@ def train(steps, sizes=None, until=None):
     losses, used = [], []
     try:
         for index, (size, moments) in enumerate(steps):
-            if until is not None and (time.monotonic() > until or step.failures >= FAILURES):
+            if until is not None and (time.monotonic() > until or step.failures >= failures):
                 break
             hog.give_back()  # where nothing large was asked for any more
             waiting[:] = moments
             begun.clear()
             for bucket in step._sizes:
-                step._sizes[bucket] = sizing.MicroBatch(ROWS, size if sizes is None else sizes[index])
-            generator = torch.Generator().manual_seed(1000 + index)
-            x = torch.randn(ROWS, FEATURES, generator=generator).double().to(DEVICE)
-            y = torch.randint(0, FEATURES, (ROWS,), generator=generator).to(DEVICE)
-            losses.append(step((x, y)))
+                if sizes is not None or size is not None:
+                    step._sizes[bucket] = sizing.MicroBatch(ROWS, size if sizes is None else sizes[index])
+            losses.append(step(batch_of(index)))
             used.append(step.size)
     finally:
         budget.propose = planned
         hog.give_back()
-    kept = {"weights": list(model.state_dict().values()), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
-    kept |= {"scaler": scaler.state_dict(), "random": [torch.get_rng_state(), torch.cuda.get_rng_state(DEVICE)]}
     result = {"losses": losses, "sizes": used, "seen": seen, "grown": grown, "failures": step.failures, "steps": step.steps}
-    return {**result, "state": copy.deepcopy(kept)}
+    return {**result, "state": state_of(model, optimizer, scheduler, scaler)}
 
 
 def difference(left, right) -> float:
@@ -159,25 +198,41 @@ def difference(left, right) -> float:
     return 0.0 if left == right else float("inf")
 
 
+MOMENTS = ["forward", "backward", "before step", "within step"]
+
+
+def compared(results: Results, what: str, failing: dict, references: list[dict]) -> None:
+    """Writes how far the run with failures and the second reference are from the first."""
+    far = []
+    for run in (failing, references[1]):
+        lost = max(abs(left - right) / abs(right) for left, right in zip(run["losses"], references[0]["losses"]))
+        far.append((difference(run["state"], references[0]["state"]), lost))
+    same_sizes = failing["sizes"] == references[0]["sizes"]
+    found = {"what": what, "happened": failing["failures"], "steps": failing["steps"], "same_sizes": same_sizes}
+    found |= {"state_difference": far[0][0], "loss_difference": far[0][1], "noise_floor": far[1]}
+    results.add("failures", same_sizes and max(far[0]) <= 1e-12, **found, injected={name: failing["seen"].count(name) for name in MOMENTS})
+    held = max(failing["grown"], default=None)
+    results.add("failures", held is not None and held <= 0, what=what, most_bytes_held_after_a_failure=held)
+
+
 def failures(results: Results, until: float) -> None:
     rng = random.Random(7)
-    moments = ["forward", "backward", "before step", "within step"]
+    # The memory is away for one try: the same size again, and what comes out is what would have without the failure.
+    steps = [(None, ["within step"])] + [(None, [rng.choice(MOMENTS)] if rng.random() < 0.8 else []) for _ in range(2 * PASSING)]
+    passing = train(steps, until=until - 50, failures=PASSING)
+    compared(results, "memory is back", passing, [plain(passing["steps"]) for _ in range(2)])
+
     steps, planned = [(ROWS, ["within step", "backward"])], 2
     while planned < 2 * FAILURES:  # where nothing large is asked for any more, none happens
         size = rng.choice([ROWS, 48, 32])
-        chosen = [rng.choice(moments) for _ in range(rng.choice([0, 1, 1, 2]))]
+        chosen = [rng.choice(MOMENTS) for _ in range(rng.choice([0, 1, 1, 2]))]
         # With a quarter of the samples the tensors of forward and backward are too small to fail.
-        chosen[1:] = [name if size == ROWS else rng.choice(moments[2:]) for name in chosen[1:]]
+        chosen[1:] = [name if size == ROWS else rng.choice(MOMENTS[2:]) for name in chosen[1:]]
         steps.append((size, chosen))
         planned += len(chosen)
-    failing = train(steps, until=until - 20)
-    plain = train(steps[: failing["steps"]], failing["sizes"])
-    states = difference(failing["state"], plain["state"])
-    counts = {name: failing["seen"].count(name) for name in moments}
-    lost = max(abs(left - right) / abs(right) for left, right in zip(failing["losses"], plain["losses"]))
-    results.add("failures", failing["failures"] >= FAILURES, happened=failing["failures"], steps=failing["steps"], injected=counts)
-    results.add("failures", states <= 1e-12 and lost <= 1e-12, state_difference=states, loss_difference=lost)
-    results.add("failures", max(failing["grown"], default=0) <= 0, most_bytes_held_after_a_failure=max(failing["grown"], default=None))
+    lasting = train(steps, until=until - 20, failures=FAILURES - passing["failures"])
+    compared(results, "fewer samples", lasting, [train(steps[: lasting["steps"]], lasting["sizes"]) for _ in range(2)])
+    results.add("failures", passing["failures"] + lasting["failures"] >= FAILURES, happened=passing["failures"] + lasting["failures"])
 
 
 def works(model, optimizer, loss, batch, size: int) -> bool:
@@ -211,13 +266,14 @@ def sizes(results: Results, until: float) -> None:
         model = make().to(DEVICE)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)
         began = time.monotonic()
+        fresh_cache()
         step = Step(model, loss, optimizer, memory=LIMIT_BYTES)
         first, count = None, 0
         while count < 6 and time.monotonic() - began < 25:
             step(batch)
             count += 1
             first = step.size if first is None else first
-        chosen, failed = step.size, step.failures
+        chosen, failed, why = step.size, step.failures, step.why
         seconds = time.monotonic() - began
         del step
         optimizer.zero_grad(set_to_none=True)
@@ -229,7 +285,8 @@ def sizes(results: Results, until: float) -> None:
             low, high = (middle, high) if works(model, optimizer, loss, batch, middle) else (low, middle - 1)
         torch.cuda.set_per_process_memory_fraction(1.0)
         found = {"model": name, "first": first, "chosen": chosen, "largest": low, "ratio": round(chosen / low, 3), "failures": failed}
-        results.add("sizes", 0.9 <= chosen / low <= 1.0, **found, steps=count, seconds=round(seconds, 1))
+        verified = UNVERIFIED not in why
+        results.add("sizes", 0.9 <= chosen / low <= 1.0 and verified, **found, verified=verified, steps=count, seconds=round(seconds, 1))
         del model, optimizer
 
 
@@ -256,12 +313,26 @@ def gradients(results: Results, until: float) -> None:
                 loss = nn.CrossEntropyLoss(weight=torch.rand(11, device=DEVICE, dtype=kind) + 0.1)
                 size = rng.randint(1, rows - 1)
                 budget.propose = lambda *_, size=size: budget.Proposal(size, 1 << 40)
-                Step(model, loss, torch.optim.SGD(model.parameters(), lr=0.1))((x, y))
+                fresh_cache()
+                step = Step(model, loss, torch.optim.SGD(model.parameters(), lr=0.1))
+                step((x, y))
+                assert step.split_steps == 1 and step.exact
                 loss(twin(x), y).backward()
                 largest = max(float(parameter.grad.abs().max()) for parameter in twin.parameters())
                 pairs = zip(model.parameters(), twin.parameters())
                 worst = max(worst, max(float((left.grad - right.grad).abs().max()) for left, right in pairs) / largest)
             results.add("gradients", worst <= bound, dtype=str(kind), worst=worst)
+        budget.propose = lambda *_: budget.Proposal(1 << 20, 1 << 40)
+        fresh_cache()
+        model = nn.Linear(8, 3).to(DEVICE)
+        before = copy.deepcopy(model)
+        step = Step(model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=0.1))
+        x = torch.randn(6, 8, device=DEVICE)
+        value = step((x, torch.full((6,), -100, device=DEVICE)))
+        same = all(torch.equal(*pair) for pair in zip(model.parameters(), before.parameters()))
+        after = step((x, torch.tensor([-100, -100, 1, -100, -100, 0], device=DEVICE)))
+        ok = value != value and same and step.skipped == 1 and after == after
+        results.add("gradients", ok, what="a batch without anything to learn, unsplit")
     finally:
         budget.propose = planned
 

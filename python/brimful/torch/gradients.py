@@ -1,7 +1,8 @@
 """The gradient of a batch, from its parts.
 
 In: a batch, the bounds of its parts, the rule by which they weigh. Out: the batch's loss, with the gradients in `.grad`. A batch that is
-all on the CPU goes to the model's device part by part.
+all on the CPU goes to the model's device part by part. The host does not wait for a GPU here: what it must know of an unsplit batch is
+counted between forward and backward, and read while backward runs.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ class Gradients:
         self.precision = "keep"
         #: Counts what an unsplit batch holds to learn from, where that may be nothing.
         self._counted = weigh.may_be_empty(model, loss, normalize)
+        self._answer: Any = None
 
     def weights(self, rule: weigh.Rule | None, batch: Any, total: int, bounds: Bounds) -> list[float] | None:
         """What each part's loss weighs; None if the batch holds nothing to learn from."""
         if len(bounds) == 1:
-            # On a GPU it is counted at once, while nothing waits; on a CPU only where the loss turns out to be NaN.
-            return None if self.device.type != "cpu" and self._is_empty(batch) else [1.0]
+            # Whether the batch holds anything is asked later: see `learnt_nothing`.
+            return [1.0]
         counts = rule.counts([parts.take(batch, begin, end, total) for begin, end in bounds])
         if rule.count is not None and sum(counts) == 0:
             return None
@@ -41,12 +43,20 @@ class Gradients:
                 raise ValueError(f"normalize= counts {whole:g} in the batch and {sum(counts):g} in its parts: it must add up")
         return rule.weights(counts)
 
-    def _is_empty(self, batch: Any) -> bool:
-        return self._counted is not None and self._counted.counts([batch]) == [0.0]
-
     def learnt_nothing(self, batch: Any, value: torch.Tensor) -> bool:
-        """Whether the loss is NaN because the batch held nothing that counts."""
-        return self.device.type == "cpu" and bool(value != value) and self._is_empty(batch)
+        """Whether the loss of an unsplit batch is NaN because it held nothing that counts."""
+        if self._counted is None:
+            return False
+        if self.device.type == "cpu":
+            return bool(value != value) and self._counted.counts([batch]) == [0.0]
+        return self._answer.read() == 0.0
+
+    def _ask(self, batch: Any) -> None:
+        """Counts what the batch holds, behind the forward pass: the answer is there long before backward ends."""
+        if self._counted is not None and self.device.type != "cpu":
+            if self._answer is None:
+                self._answer = Answer()
+            self._answer.ask(self._counted.count(batch))
 
     def __call__(self, batch: Any, total: int, bounds: Bounds, weights: list[float]) -> torch.Tensor:
         """Adds the batch's gradient to `.grad`, and gives its loss."""
@@ -62,8 +72,12 @@ class Gradients:
                 if split:
                     statistics.share((end - begin) / total)
                 # A part in which nothing counts has no loss, but its forward pass moves statistics and random numbers.
-                with torch.set_grad_enabled(weight != 0), torch.autocast(self.device.type, dtype=amp, enabled=amp is not None):
+                # Without a precision of ours the user's own autocast stays as it is.
+                autocast = contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=amp)
+                with torch.set_grad_enabled(weight != 0), autocast:
                     value = probe.forward(self.model, self.loss, part)[1]
+                if not split:
+                    self._ask(batch)
                 if weight == 0:
                     continue
                 if weight != 1.0:
@@ -79,3 +93,29 @@ class Gradients:
 
     def moved(self, part: Any) -> Any:
         return parts.mapped(part, lambda tensor: tensor.to(self.device))
+
+
+class Answer:
+    """A number from the device, which the host reads without waiting for what was asked for later."""
+
+    def __init__(self) -> None:
+        self._value: float | None = None
+        self._pinned: torch.Tensor | None = None
+        self._copied: Any = None
+
+    def ask(self, value: Any) -> None:
+        if not isinstance(value, torch.Tensor) or value.device.type != "cuda":
+            self._value = float(value)
+            return
+        if self._pinned is None:
+            self._pinned = torch.empty((), dtype=torch.float64, pin_memory=True)
+            self._copied = torch.cuda.Event()
+        self._value = None
+        self._pinned.copy_(value.detach().reshape(()).to(torch.float64), non_blocking=True)
+        self._copied.record(torch.cuda.current_stream(value.device))
+
+    def read(self) -> float:
+        if self._value is None:
+            self._copied.synchronize()
+            self._value = float(self._pinned)
+        return self._value

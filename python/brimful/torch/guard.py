@@ -57,6 +57,27 @@ class RandomState:
         return not torch.equal(self.cpu, torch.get_rng_state())
 
 
+class Shadows:
+    """Copies of buffers of one kind, in one kernel where the device allows."""
+
+    def __init__(self, buffers: list[torch.Tensor]) -> None:
+        self.buffers = buffers
+        self.copies = [torch.empty_like(buffer) for buffer in buffers]
+        # batch_norm does not count its changes of running statistics: those are copied always, whole numbers when they changed.
+        self._counted = not buffers[0].is_floating_point()
+        self._versions: list[int] | None = None
+
+    def take(self) -> None:
+        versions = [buffer._version for buffer in self.buffers] if self._counted else None
+        if versions is None or versions != self._versions:
+            torch._foreach_copy_(self.copies, self.buffers)
+            self._versions = versions
+
+    def put_back(self) -> None:
+        torch._foreach_copy_(self.buffers, self.copies)
+        self._versions = None
+
+
 class Light:
     """Random state, buffers and the scaler's state: cheap enough for every step."""
 
@@ -66,8 +87,8 @@ class Light:
         self.device = device_of(model)
         self._owners = [(module._buffers, name) for module in model.modules() for name in module._buffers]
         self._buffers: list[torch.Tensor | None] = []
-        #: Each buffer once, its copy, and how often it had been changed when it was copied.
-        self._shadows: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        #: Buffers of one kind together, each once, in an order that stays.
+        self._shadows: list[Shadows] = []
 
     def take(self) -> None:
         self.random = RandomState(self.device)
@@ -78,24 +99,25 @@ class Light:
             self._noted = {key: dict(state) for key, state in self.scaler._per_optimizer_states.items()}
 
     def _take_buffers(self) -> None:
-        """Shadows stay between steps. Buffers of whole numbers are copied when they changed; floating ones always, because
-        batch_norm does not count its changes of them."""
+        """Shadows stay between steps: on a GPU that waits for the next forward pass every microsecond here counts."""
         buffers = [owner.get(name) for owner, name in self._owners]
         if len(buffers) != len(self._buffers) or any(new is not old for new, old in zip(buffers, self._buffers)):
             self._buffers = buffers
-            unique = {id(buffer): buffer for buffer in buffers if buffer is not None}
-            self._shadows = [(buffer, torch.empty_like(buffer), -1) for buffer in unique.values()]
-        if self._shadows:
-            due = [known for known in self._shadows if known[0].is_floating_point() or known[2] != known[0]._version]
-            copy_all([shadow for _, shadow, _ in due], [buffer for buffer, _, _ in due])
-            self._shadows = [(buffer, shadow, buffer._version) for buffer, shadow, _ in self._shadows]
+            kinds: dict[tuple, list[torch.Tensor]] = defaultdict(list)
+            for buffer in {id(buffer): buffer for buffer in buffers if buffer is not None}.values():
+                kinds[(buffer.device, buffer.dtype)].append(buffer)
+            self._shadows = [Shadows(alike) for alike in kinds.values()]
+        with torch.no_grad():
+            for shadows in self._shadows:
+                shadows.take()
 
     def put_back(self) -> None:
         self.random.put_back()
         for (owner, name), buffer in zip(self._owners, self._buffers):
             owner[name] = buffer
-        copy_all([buffer for buffer, _, _ in self._shadows], [shadow for _, shadow, _ in self._shadows])
-        self._shadows = [(buffer, shadow, buffer._version) for buffer, shadow, _ in self._shadows]
+        with torch.no_grad():
+            for shadows in self._shadows:
+                shadows.put_back()
         if self.scaler is not None:
             for name, (tensor, kept) in zip(("_scale", "_growth_tracker"), self._scaler):
                 if tensor is not None:

@@ -1,9 +1,10 @@
 """Whether a batch may be taken in parts, tried on a few samples before the first split.
 
 In: the model, the loss, the rules that may hold, a batch. Out: the rule that does, or `CannotSplit`. The model runs in evaluation mode,
-without gradients where it can; random state, buffers and modes are as before. Six samples, chosen to differ, in parts of two and four: the loss of the
-whole must be the weighted sum of the parts', and the outputs of the parts the rows of the whole's. Not seen: a coupling that shows in
-other samples only, or in training mode only, BatchNorm apart, which is looked for elsewhere.
+without gradients where it can; random state, buffers and modes are as before. Six samples, chosen to differ, in parts of two and four
+(fewer where there is no room for them): the loss of the whole must be the weighted sum of the parts', and the outputs of the parts the
+rows of the whole's. Not seen: a coupling that shows in other samples only, or in training mode only, BatchNorm apart, which is looked
+for elsewhere.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from brimful.fitting import CannotSplit
-from brimful.fitting.failure import is_out_of_memory
+from brimful.fitting import CannotSplit, failure
 
 from . import inputs as given
 from . import parts, steps
-from .guard import Light
+from .guard import Light, device_of, release
 from .weigh import IGNORED, Rule, Signed
 
-SAMPLES, FIRST = 6, 2
+#: Samples that are tried, and how many where those do not fit; of them in the first part.
+SAMPLES, FEWER, FIRST = 6, (3, 2), 2
 #: What rounding may change, relative to the largest value: kernels differ with the number of rows.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
 HALF_TOLERANCE = 3e-2
@@ -31,33 +33,54 @@ HALF_TOLERANCE = 3e-2
 REDUCED_TOLERANCE = 5e-3
 
 
+@dataclass
+class Trial:
+    """The losses of some samples as a whole and in parts, and whether the outputs of the parts were the rows of the whole's."""
+
+    whole: torch.Tensor
+    losses: list[torch.Tensor]
+    few: Any
+    pieces: list[Any]
+    agree: bool
+    tolerance: float
+
+
 def settle(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any = None) -> Rule:
-    """The rule by which the parts' losses add up to the whole's."""
+    """The rule by which the parts' losses add up to the whole's. An out-of-memory error means that not even two samples could be tried."""
     if total < 2:
         raise CannotSplit("a batch of one sample cannot be split")
-    chosen = _different(batch, total)
-    few = parts.pick(batch, chosen, total)
+    for wanted in (SAMPLES, *FEWER):
+        try:
+            return _settled(model, loss, candidates, batch, total, place, min(wanted, total))
+        except Exception as error:
+            if not failure.is_out_of_memory(error) or wanted == FEWER[-1]:
+                raise
+            failure.forget(error)
+        # Outside of `except`: the error no longer holds what was tried.
+        release(device_of(model))
+    raise AssertionError("the last try returns or raises")
+
+
+def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any, wanted: int) -> Rule:
+    few = parts.pick(batch, _different(batch, total, wanted), total)
     if place is not None and place.moves(batch):
         few = place.moved(few)
     with _as_before(model):
         try:
             with torch.no_grad():
-                trials = [_tried(model, loss, variant, len(chosen)) for variant in _variants(model, loss, few)]
+                trials = [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)]
         except RuntimeError as error:
             # Hooks on tensors and gradients inside of a loss need a graph.
-            if is_out_of_memory(error):
+            if failure.is_out_of_memory(error):
                 raise
-            trials = [_tried(model, loss, variant, len(chosen)) for variant in _variants(model, loss, few)]
-    # Models of transformers compute the loss in float32, whatever their weights are.
-    tolerance = _tolerance({trials[0][0][1].dtype, *(p.dtype for p in model.parameters() if p.is_floating_point())})
-    for whole, pieces, _, _ in trials:
-        if not _outputs_agree(whole[0], [piece[0] for piece in pieces], len(chosen), tolerance):
-            raise CannotSplit(
-                "the model's outputs for some samples depend on the others in the batch: in parts it would train another model. "
-                "Take a smaller batch, or more memory"
-            )
+            trials = [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)]
+    if not all(trial.agree for trial in trials):
+        raise CannotSplit(
+            "the model's outputs for some samples depend on the others in the batch: in parts it would train another model. "
+            "Take a smaller batch, or more memory"
+        )
     for rule in candidates:
-        if all(_adds_up(rule, trial, tolerance) for trial in trials):
+        if all(_adds_up(rule, trial) for trial in trials):
             return rule
     raise CannotSplit(
         "the loss of the batch is not the weighted sum of its parts' losses: either it couples samples, or it divides by something that "
@@ -65,10 +88,21 @@ def settle(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any
     )
 
 
-def _tried(model: torch.nn.Module, loss: Any, few: Any, total: int) -> tuple:
-    """The outputs and losses of the whole and of its parts, and the parts."""
-    pieces = [parts.take(few, 0, min(FIRST, total - 1), total), parts.take(few, min(FIRST, total - 1), total, total)]
-    return forward(model, loss, few), [forward(model, loss, piece) for piece in pieces], few, pieces
+def _tried(model: torch.nn.Module, loss: Any, few: Any, total: int) -> Trial:
+    """Runs the whole and its parts. Outputs may be large: no more than the whole's and one part's are kept at a time."""
+    first = min(FIRST, total - 1)
+    bounds = [(0, first), (first, total)]
+    pieces = [parts.take(few, begin, end, total) for begin, end in bounds]
+    outputs, whole = forward(model, loss, few)
+    # Models of transformers compute the loss in float32, whatever their weights are.
+    tolerance = _tolerance({whole.dtype, *(p.dtype for p in model.parameters() if p.is_floating_point())})
+    losses, agree = [], True
+    for (begin, _), piece in zip(bounds, pieces):
+        apart, value = forward(model, loss, piece)
+        losses.append(value.detach())
+        agree = agree and _rows_agree(outputs, apart, begin, parts.rows(piece), total, tolerance)
+        del apart, value
+    return Trial(whole.detach(), losses, few, pieces, agree, tolerance)
 
 
 def forward(model: torch.nn.Module, loss: Any, piece: Any) -> tuple[Any, torch.Tensor]:
@@ -100,41 +134,43 @@ def _variants(model: torch.nn.Module, loss: Any, few: Any) -> list[Any]:
     return [few, {**few, "labels": masked}]
 
 
-def _adds_up(rule: Rule, trial: tuple, tolerance: float) -> bool:
-    (_, whole), results, few, pieces = trial
-    if not math.isfinite(float(whole.detach())):
+def _adds_up(rule: Rule, trial: Trial) -> bool:
+    whole = float(trial.whole)
+    if not math.isfinite(whole):
         return True  # nothing that counts among these samples: they say nothing
-    counts = rule.counts(pieces)
+    counts = rule.counts(trial.pieces)
     total = sum(counts)
     if rule.count is not None:
         if total == 0:
             return True
-        expected = rule.counts([few])[0]
-        if not math.isclose(expected, total, rel_tol=tolerance):
+        expected = rule.counts([trial.few])[0]
+        if not math.isclose(expected, total, rel_tol=trial.tolerance):
             return False
-    values = [(weight, float(value.detach())) for weight, (_, value) in zip(rule.weights(counts), results) if weight != 0]
-    scale = max([1e-12, abs(float(whole.detach())), *(abs(value) for _, value in values)])
-    return abs(sum(weight * value for weight, value in values) - float(whole.detach())) <= tolerance * scale
+    values = [(weight, float(value)) for weight, value in zip(rule.weights(counts), trial.losses) if weight != 0]
+    scale = max([1e-12, abs(whole), *(abs(value) for _, value in values)])
+    return abs(sum(weight * value for weight, value in values) - whole) <= trial.tolerance * scale
 
 
-def _outputs_agree(whole: Any, pieces: list[Any], total: int, tolerance: float) -> bool:
-    """Whether the rows of the whole are those of the parts, for every output that has a row for each sample."""
-    every = [list(parts.leaves(_tensors(outputs))) for outputs in (whole, *pieces)]
-    if any(len(tensors) != len(every[0]) for tensors in every):
+def _rows_agree(whole: Any, piece: Any, begin: int, rows: int, total: int, tolerance: float) -> bool:
+    """Whether a part's outputs are the whole's rows from `begin` on, for every output that has a row for each sample."""
+    every = [list(parts.leaves(_tensors(outputs))) for outputs in (whole, piece)]
+    if len(every[0]) != len(every[1]):
         return True  # outputs without a fixed form say nothing: the loss decides
-    for together, *apart in zip(*every):
-        rows = [piece.shape[0] if piece.dim() else 0 for piece in apart]
-        if together.dim() == 0 or together.shape[0] != total or sum(rows) != total or not together.is_floating_point():
+    for together, apart in zip(*every):
+        if together.shape[:1] != (total,) or apart.shape != (rows, *together.shape[1:]):
             continue
-        if any(piece.shape[1:] != together.shape[1:] for piece in apart):
+        if not together.is_floating_point() or together.numel() == 0:
             continue
-        joined = torch.cat(apart).detach().to(torch.float64)
-        together = together.detach().to(torch.float64)
-        finite = together.isfinite()
-        if not finite.any():
-            continue
-        difference = (joined - together)[finite].abs().max()
-        if not float(difference) <= tolerance * max(1e-12, float(together[finite].abs().max())):
+        # Row by row: in float64 the whole would take more memory than the model's own pass.
+        largest, difference = 0.0, 0.0
+        for index in range(total):
+            row = together[index].detach().to(torch.float64)
+            finite = row.isfinite()
+            largest = max(largest, float(row.where(finite, row.new_zeros(())).abs().max()))
+            if begin <= index < begin + rows:
+                apart_by = (apart[index - begin].detach().to(torch.float64) - row).where(finite, row.new_zeros(())).abs().max()
+                difference = max(difference, float(apart_by.nan_to_num(nan=math.inf)))
+        if not difference <= tolerance * max(1e-12, largest):
             return False
     return True
 
@@ -144,7 +180,7 @@ def _tensors(outputs: Any) -> Any:
     return outputs if isinstance(outputs, (torch.Tensor, Mapping, tuple, list)) else ()
 
 
-def _different(batch: Any, total: int) -> list[int]:
+def _different(batch: Any, total: int, wanted: int) -> list[int]:
     """Samples that differ: first some with the least in a tensor, last some with the most, so that the two parts are unlike."""
     least: list[int] = []
     most: list[int] = []
@@ -155,9 +191,8 @@ def _different(batch: Any, total: int) -> list[int]:
         sums = tensor.detach().reshape(total, -1)[:, : 1 << 16].sum(1, dtype=torch.float64)
         least.append(int(sums.argmin()))
         most.append(int(sums.argmax()))
-    last = list(dict.fromkeys(most))[: SAMPLES - FIRST]
+    last = list(dict.fromkeys(most))[: max(1, wanted - FIRST)]
     first = [row for row in dict.fromkeys([*least, *range(min(total, 2 * SAMPLES))]) if row not in last]
-    wanted = min(total, SAMPLES)
     return first[: wanted - len(last)] + last if len(last) < wanted else list(range(wanted))
 
 

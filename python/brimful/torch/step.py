@@ -5,8 +5,9 @@
         loss_value = step(batch)
 
 In: batches as the loader gives them. Out: the batch's loss, after one update. A batch that does not fit is taken in parts, each weighted
-by what it holds of what the loss divides by. An out-of-memory error undoes the attempt and repeats it with half as many samples at a
-time. Not covered: several devices or ranks, optimizers that call the model, and what modules keep in plain attributes.
+by what it holds of what the loss divides by. An out-of-memory error undoes the attempt and repeats it: as it was, if so many samples went
+well before (memory that others took may be back), else with half as many at a time. Not covered: several devices or ranks, optimizers
+that call the model, and what modules keep in plain attributes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from .update import Update
 
 PRECISIONS = ("keep", "mixed_bfloat16", "mixed_float16")
 SAME = "same gradients"
+UNVERIFIED = (
+    "there was no room to try out on two samples whether the parts add up to the whole: the gradients are weighted as usual, not verified"
+)
 
 
 class Step:
@@ -103,16 +107,16 @@ class Step:
         if total == 0:
             raise ValueError("the batch has no samples")
         micro = self._micro(batch, total)
+        repeated: set[int] = set()
         while True:
-            least = norms.least(self.model, total)
-            size = min(max(micro.size, least), total)
-            if size < total and not self._may_split(batch, total):
-                size = total
+            size = min(micro.size, total)
+            if size < total:
+                size = max(size, norms.least(self.model, total)) if self._may_split(batch, total) else total
             bounds = sizing.parts(total, size)
             largest = max(end - begin for begin, end in bounds)
             value = self._attempt(batch, total, bounds)
             if value is None:
-                self._shrink(micro, largest, least, total)
+                self._again(micro, largest, total, repeated)
                 continue
             self._succeeded(micro, largest, len(bounds), total)
             return value
@@ -154,10 +158,8 @@ class Step:
             self._note_reasons()
         need = proposal.need_bytes(max(end - begin for begin, end in sizing.parts(total, size)))
         self._update.tight = need is not None and need > 0.8 * proposal.room_bytes
-        words = SAME if self.exact else "not exactly the full batch's gradients"
-        lines.say(lines.started(total, size, need, proposal.room_bytes, words))
-        for reason in self.why:
-            lines.say(reason)
+        lines.say(lines.started(total, size, need, proposal.room_bytes, self._result("not exactly the full batch's gradients")))
+        self._say_reasons()
         return micro
 
     def _may_split(self, batch: Any, total: int) -> bool:
@@ -170,9 +172,9 @@ class Step:
             return True
         self._seen_ignored, self._probed_at = self._seen_ignored or ignored, self.split_steps
         out_of_memory = False
-        candidates = weigh.rules(self.model, self.loss, self.normalize, batch)
-        if self._rule is not None:
-            candidates.insert(0, self._rule)
+        before = self._rule
+        candidates = [*([] if before is None else [before]), *weigh.rules(self.model, self.loss, self.normalize, batch)]
+        self._clear_gradients()  # of the step before: they only take room
         try:
             self._rule = probe.settle(self.model, self.loss, candidates, batch, total, self._gradients)
         except CannotSplit as error:
@@ -188,15 +190,19 @@ class Step:
             out_of_memory = True
         if out_of_memory:
             self._clean()
-            self._rule = candidates[0]
-            self._reason("there was no room to try out on a few samples whether the batch may be split")
+            if before is None or ignored:  # else what an earlier batch has shown stands
+                self._rule = candidates[0]
+                self.why += [] if UNVERIFIED in self.why else [UNVERIFIED]
+        elif UNVERIFIED in self.why and self._rule is before:
+            self.why.remove(UNVERIFIED)
         return self._refused is None
 
     def _attempt(self, batch: Any, total: int, bounds: list[tuple[int, int]]) -> float | None:
         """The loss after one update; None if memory ran out, with everything as before."""
         self._clear_gradients()
         self._light.take()
-        before = budget.allocated_bytes(self.device)
+        # Where an attempt is likely to fail it is noted what was held before.
+        before = budget.allocated_bytes(self.device) if len(bounds) > 1 or self.failures or not self.steps else None
         if self.device.type == "cuda" and len(bounds) > 1:
             torch.cuda.reset_peak_memory_stats(self.device)
         self._update.failed_last = False
@@ -214,7 +220,7 @@ class Step:
         self._clear_gradients()
         self._light.put_back()
         self._clean()
-        held = budget.allocated_bytes(self.device) - before
+        held = 0 if before is None else budget.allocated_bytes(self.device) - before
         if held > 0:
             self._once(
                 f"{memory.human(held)} of the failed attempt are still held: if this grows, something outside of the step keeps tensors"
@@ -231,12 +237,13 @@ class Step:
             self._once("a batch held nothing that the loss counts: its update was skipped, where the full batch's would have been NaN")
             return math.nan
         if split and self.split_steps == 0 and self._light.random.drawn():
-            self._reason(norms.RANDOM)
+            self.why += [] if norms.RANDOM in self.why else [norms.RANDOM]
         self._update(split or self.failures > 0 or self.steps == 0)
         return float(value)
 
     def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, total: int) -> None:
         self.steps += 1
+        self._say_reasons()
         peak = room = None
         if count > 1:
             self.split_steps += 1
@@ -254,8 +261,8 @@ class Step:
         if micro.succeeded(largest, peak, room):
             lines.say(f"step {self.steps}: {micro.size} samples at a time from now on, {before} before: there is room")
 
-    def _shrink(self, micro: sizing.MicroBatch, largest: int, least: int, total: int) -> None:
-        """Half as many samples at a time, or the reason why not."""
+    def _again(self, micro: sizing.MicroBatch, largest: int, total: int, repeated: set[int]) -> None:
+        """The same samples once more where that may help, else half as many at a time, or the reason why not."""
         if self._update.use_host_next:
             # The copy to fall back on was in the way: it moves out, and the samples stay.
             self._update.use_host_next = False
@@ -263,6 +270,14 @@ class Step:
                 f"step {self.steps + 1}: the optimizer ran out of memory; its copy is in the host's memory from now on. Nothing was lost"
             )
             return
+        in_update = self._update.failed_last and not repeated
+        if largest not in repeated and (micro.good >= largest or in_update):
+            # The same size gives the same numbers, with BatchNorm and dropout too; and fewer samples do not help an update.
+            repeated.add(largest)
+            what = "the optimizer ran" if in_update else f"{largest} samples at a time, which went well before, ran"
+            lines.say(f"step {self.steps + 1}: {what} out of memory; the same once more. Nothing was lost")
+            return
+        least = norms.least(self.model, total)
         if self._learnt is not None:
             self._learnt.bad(self._room, largest)
             self._learnt.save()
@@ -272,10 +287,8 @@ class Step:
             raise DoesNotFit(self._does_not_fit(least, total))
         size = max(micro.failed(largest), least)
         lines.say(f"step {self.steps + 1}: {largest} samples at a time ran out of memory; trying {size}. Nothing was lost")
-        known = len(self.why)
         self._note_reasons()
-        for reason in self.why[known:]:
-            lines.say(reason)
+        self._say_reasons()
 
     def _does_not_fit(self, least: int, total: int) -> str:
         fewest = "with one sample at a time" if least == 1 else f"with {least} samples at a time, the fewest for BatchNorm"
@@ -284,15 +297,20 @@ class Step:
         then = f". What needs less: {'; '.join(remedies)}" if remedies else ". Give it more memory, or take a smaller model"
         return f"the batch of {total} does not fit, even {where} ({self._text}); nothing was changed{then}"
 
+    def _result(self, otherwise: str) -> str:
+        """What may be said of the gradients in a few words."""
+        return SAME if self.exact else "gradients not verified" if self.why == [UNVERIFIED] else otherwise
+
     def _note_reasons(self) -> None:
         for reason, holds in ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model))):
             if holds and reason not in self.why:
                 self.why.append(reason)
 
-    def _reason(self, text: str) -> None:
-        if text not in self.why:
-            self.why.append(text)
-            lines.say(text)
+    def _say_reasons(self) -> None:
+        for reason in self.why:
+            if reason not in self._said:
+                self._said.add(reason)
+                lines.say(reason)
 
     def _once(self, text: str) -> None:
         kind = text.split(":")[-1]
@@ -318,7 +336,9 @@ class Step:
             words.append(f"{self.failures} attempts ran out of memory and were repeated")
         if self.skipped:
             words.append(f"{self.skipped} batches had nothing to learn from")
-        words.append(SAME + " as the full batches" if self.exact else "not exactly the full batches: " + "; ".join(self.why))
+        words.append(
+            SAME + " as the full batches" if self.exact else self._result("not exactly the full batches") + ": " + "; ".join(self.why)
+        )
         return ", ".join(words)
 
 
