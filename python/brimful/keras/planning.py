@@ -17,6 +17,9 @@ from brimful import _native
 
 from . import batches
 
+#: The plan takes a few bytes for a number without its unit.
+LEAST_BYTES = 1 << 20
+
 
 @dataclass
 class Proposal:
@@ -56,16 +59,16 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -
         "precision": _policy(model),
     }
     try:
-        whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, 1)})
+        whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, LEAST_BYTES)})
         if whole["verdict"] != "does_not_fit":
             return Proposal(rows, whole["peak"]["high_bytes"] or whole["peak"]["device_bytes"])
         # In parts the whole batch waits beside them, and the gradients of the parts before.
         beside = 2 * batches.bytes_of(data) + (_variables_bytes(model.trainable_variables) if training else 0)
-        parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, 1)})
+        parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
         # The optimizer's update can be done with less than Keras takes for it: where that is the peak, the try decides.
         in_update = not parts["max_batch"] and parts["peak"]["at"]["phase"] not in ("forward", "backward")
         size = rows if in_update else min(rows, parts["max_batch"] or 1)
-        one = _plan(description, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, 1)})
+        one = _plan(description, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
     except (ValueError, KeyError, TypeError):
         return Proposal()
     proposal = Proposal(size, None if in_update else one["peak"]["device_bytes"] + beside)

@@ -138,9 +138,14 @@ def _rows(gradient: Any, begin: int, end: int) -> Any:
     return tf.IndexedSlices(values, tf.gather(gradient.indices, inside) - tf.cast(begin, gradient.indices.dtype), shape)
 
 
-def read(variables: list, by_rows: set[int]) -> list:
+#: Marks variables for which there was no room beside them: read and written by rows from then on, because TensorFlow waits seconds for
+#: memory before it gives up.
+BY_ROWS = "_brimful_by_rows"
+
+
+def read(variables: list, gathered: set[int]) -> list:
     """The numbers of variables, on the host. An embedding is read by rows, as its layer does: read as a whole it would be copied first."""
-    return [_read(variable, id(variable) in by_rows) for variable in variables]
+    return [_read(variable, id(variable) in gathered or BY_ROWS in vars(variable)) for variable in variables]
 
 
 def _read(variable: Any, by_rows: bool) -> Any:
@@ -150,7 +155,7 @@ def _read(variable: Any, by_rows: bool) -> Any:
         try:
             return variable.numpy()
         except tf.errors.ResourceExhaustedError:
-            pass
+            vars(variable)[BY_ROWS] = True
     handle, ranges = variable.value.handle, [tf.range(begin, end) for begin, end in _blocks(variable)]
     return np.concatenate([tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=variable.dtype).numpy() for rows in ranges])
 
@@ -160,14 +165,14 @@ def write(variable: Any, numbers: Any, by_rows: bool = False) -> None:
     if not _large(variable):
         variable.assign(numbers)
         return
-    if not by_rows:
+    if not by_rows and BY_ROWS not in vars(variable):
         try:
             # Where there is no room for the numbers, this says so; the conversion of an array would end the process.
             tf.raw_ops.Empty(shape=tf.constant(numbers.shape, tf.int32), dtype=variable.dtype)
             variable.assign(numbers)
             return
         except tf.errors.ResourceExhaustedError:
-            pass
+            vars(variable)[BY_ROWS] = True
     for begin, end in _blocks(variable):
         rows = tf.constant(numbers[begin:end])
         tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)

@@ -1,0 +1,87 @@
+"""What training inside the budget costs, beside Keras's own fit, both sides in one process and in turns.
+
+    KERAS_BACKEND=tensorflow python tools/bench_keras_fit.py [ROUNDS]
+
+`unsplit`: brimful.keras.fit against model.fit, with a batch that fits. `in 4`: a batch in four parts against model.fit with batches of
+the size of a part. Printed are medians of the ratios, of wall time and of CPU time; the targets are 1.02 and 1.10.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
+
+import keras
+import numpy as np
+
+import brimful.keras
+from brimful.keras import planning
+
+
+def convolutions():
+    """Images, where the activations weigh."""
+    layers = [keras.Input((64, 64, 3)), keras.layers.Conv2D(32, 3, activation="relu"), keras.layers.MaxPooling2D(2)]
+    layers += [keras.layers.Conv2D(64, 3, activation="relu"), keras.layers.MaxPooling2D(2), keras.layers.Flatten()]
+    return keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")]), np.random.rand(512, 64, 64, 3), 128
+
+
+def dense():
+    """A table, where the weights weigh: the update is a good part of the step."""
+    layers = [keras.Input((1000,)), *(keras.layers.Dense(1024, activation="relu") for _ in range(3))]
+    return keras.Sequential([*layers, keras.layers.Dense(10, activation="softmax")]), np.random.rand(8192, 1000), 1024
+
+
+def compiled(make):
+    keras.utils.set_random_seed(0)
+    model, x, batch = make()
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model, x.astype("float32"), np.random.randint(0, 10, len(x)), batch
+
+
+def seconds(train):
+    """Wall and CPU time of one epoch."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    train()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def compare(make, parts, rounds):
+    """Ratios of both times, brimful's to Keras's own."""
+    plain, x, y, batch = compiled(make)
+    fitted, *_ = compiled(make)
+    options = {"epochs": 1, "verbose": 0, "shuffle": False}
+
+    def own():
+        plain.fit(x, y, batch_size=batch // parts, **options)
+
+    def ours():
+        brimful.keras.fit(fitted, x, y, batch_size=batch, **options)
+
+    proposed = planning.propose
+    planning.propose = lambda *args, **kwargs: planning.Proposal(batch // parts)
+    try:
+        for warm in (own, ours, own, ours):
+            warm()
+        pairs = [(seconds(own), seconds(ours)) for _ in range(rounds)]
+    finally:
+        planning.propose = proposed
+    assert fitted.__dict__["_brimful_job"].kinds["train"].most_parts == parts
+    step_ms = statistics.median(before[0] for before, _ in pairs) * 1000 / (len(x) / (batch // parts))
+    return [statistics.median(after[index] / before[index] for before, after in pairs) for index in (0, 1)], step_ms
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    print(f"Keras {keras.__version__} on {keras.backend.backend()}, {rounds} rounds")
+    for make in (convolutions, dense):
+        for parts, name in ((1, "unsplit"), (4, "in 4")):
+            (wall, cpu), step_ms = compare(make, parts, rounds)
+            print(f"{make.__name__:14} {name:8} wall {wall:.3f}  cpu {cpu:.3f}  (a plain step takes {step_ms:.0f} ms)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
