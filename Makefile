@@ -36,17 +36,19 @@ lint: ## Formatting and lints, warnings denied
 	cargo clippy --workspace --all-targets -- -D warnings
 
 lint-python: $(VENV)/ready ## The same for Python
-	$(VENV)/bin/ruff check python tools tests
-	$(VENV)/bin/ruff format --check python tools tests
+	$(VENV)/bin/ruff check python tools tests examples
+	$(VENV)/bin/ruff format --check python tools tests examples
 
 fmt: $(VENV)/ready ## Format the code
 	cargo fmt --all
-	$(VENV)/bin/ruff check --fix --quiet python tools tests
-	$(VENV)/bin/ruff format --quiet python tools tests
+	$(VENV)/bin/ruff check --fix --quiet python tools tests examples
+	$(VENV)/bin/ruff format --quiet python tools tests examples
 
 bench: package ## Time the parts that must be fast
 	cargo bench --workspace
 	$(VENV)/bin/python tools/bench_torch_plan.py
+	$(VENV)/bin/python tools/bench_torch_step.py
+	for backend in tensorflow jax torch; do KERAS_BACKEND=$$backend $(VENV)/bin/python tools/bench_keras_fit.py || exit 1; done
 
 accuracy: build package ## Compare predictions with measured runs
 	target/release/brimful accuracy

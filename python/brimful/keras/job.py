@@ -15,7 +15,7 @@ import keras
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
 from brimful.fitting.learnt import Learnt
 
-from . import arrays, backends, batches, findings, planning, probe, state, terms
+from . import arrays, backends, batches, findings, numerics, planning, probe, state, terms
 
 #: Predictions of a batch that are kept until its metrics are computed at once; larger ones are counted part by part.
 COLLECTED_BYTES = 16 << 20
@@ -274,7 +274,10 @@ class Job:
             start = known
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
-            raise DoesNotFit(self._too_large(kind, rows))
+            if not self._lowered():
+                raise DoesNotFit(self._too_large(kind, rows))
+            proposal = planning.propose(self.model, rows, data, room, training)
+            kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
         if kind.size.size < rows and name != "predict":
             self._look(data, rows)
             if self.forbidden is not None:
@@ -311,7 +314,7 @@ class Job:
         """Whether this model's batches can be taken in parts, and what differs then. Once."""
         if self._looked:
             return
-        self.findings = findings.look(self.model)
+        self.findings = [*self.findings, *findings.look(self.model)]
         self.forbidden = next((found for found in self.findings if not found.splits), None)
         if self.forbidden is None and rows > 1:
             self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
@@ -361,6 +364,16 @@ class Job:
         lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
         if kind is not self.kinds.get("predict"):
             self._say_findings()
+
+    def _lowered(self) -> bool:
+        """Whether mixed precision is allowed, and was not yet in use."""
+        if self.allow != "numerics" or not numerics.lower(self.model):
+            return False
+        self.backend.forget()
+        self.findings.append(findings.Finding("numerics", numerics.TEXT))
+        lines.say(f"not even one sample fits: {numerics.TEXT}")
+        self.said.add("numerics")
+        return True
 
     def _too_large(self, kind: Kind, rows: int) -> str:
         need = f", which needs {memory.human(kind.proposal.least_bytes)} at least" if kind.proposal.least_bytes else ""

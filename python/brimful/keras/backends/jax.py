@@ -106,6 +106,10 @@ class Backend:
     def limit_bytes(self) -> int | None:
         return self._stats().get("bytes_limit") or memory.host_room_bytes()
 
+    def forget(self) -> None:
+        """The model computes in another way from here on: what was traced is out of date."""
+        self._made.clear()
+
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()

@@ -109,6 +109,10 @@ class Backend:
             return int(os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB") or 1 << 16) << 20
         return memory.host_room_bytes() + (self.used_bytes() or 0)
 
+    def forget(self) -> None:
+        """The model computes in another way from here on: what was traced is out of date."""
+        self._made.clear()
+
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()

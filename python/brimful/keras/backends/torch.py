@@ -82,6 +82,9 @@ class Backend:
         fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(self._torch_device)
         return min(mine, int(total * fraction))
 
+    def forget(self) -> None:
+        """Nothing is traced here."""
+
     def release(self) -> None:
         """Lets go of what a failed attempt left, and of blocks of other sizes."""
         self.model.zero_grad()
