@@ -58,7 +58,8 @@ def take(rest_bytes):
     # What was freed is kept for later by the framework, or by the C library below it: that is taken, too, until the framework says
     # itself that there is no more.
     reserve = _mapped(free_bytes() - (256 << 10))
-    for size_bytes in (LARGE_PIECE_BYTES, PIECE_BYTES):
+    # The last crumbs only where little is to be left: others of the process's threads end it when they get none.
+    for size_bytes in (LARGE_PIECE_BYTES, PIECE_BYTES) if rest_bytes < LARGE_PIECE_BYTES else (LARGE_PIECE_BYTES,):
         out_of_memory = False
         while not out_of_memory:
             try:

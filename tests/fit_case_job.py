@@ -1,0 +1,125 @@
+"""One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, and
+several devices. In: the case's name and its arguments. Out: one line of JSON.
+"""
+
+import json
+import os
+import signal
+import sys
+
+import brimful.keras
+import keras
+import numpy as np
+from brimful.fitting import DoesNotFit
+from brimful.keras import planning
+from keras import layers
+
+
+def dense(width=64, inputs=16):
+    keras.utils.set_random_seed(3)
+    # Random numbers need room for three times as many while they are made.
+    first = "glorot_uniform" if width < 1 << 20 else "zeros"
+    inside = [layers.Dense(width, activation="tanh", kernel_initializer=first), layers.Dense(4, kernel_initializer=first)]
+    model = keras.Sequential([layers.Input((inputs,)), *inside])
+    model.compile("adam", "mse")
+    return model
+
+
+def numbers(rows, inputs=16):
+    random = np.random.default_rng(0)
+    return random.standard_normal((rows, inputs), "float32"), random.standard_normal((rows, 4), "float32")
+
+
+def raised(kind, call):
+    """The words of an error that must come."""
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    return None
+
+
+def does_not_fit(width, plan, memory="auto"):
+    """One sample is too large: known to the plan before the first step, or found out by trying where there is no plan."""
+    if plan == "without":
+        planning.propose = lambda *args, **kwargs: planning.Proposal()
+    begun = []
+    seen = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: begun.append(batch))
+    if plan == "images":
+        # A sample whose activations alone have width times width times 128 bytes.
+        inside = [layers.Conv2D(32, 3, activation="relu"), layers.GlobalAveragePooling2D(), layers.Dense(4)]
+        model = keras.Sequential([layers.Input((int(width), int(width), 1)), *inside])
+        model.compile("adam", "mse")
+        x, y = np.zeros((4, int(width), int(width), 1), "float32"), np.zeros((4, 4), "float32")
+    else:
+        model, (x, y) = dense(int(width)), numbers(8)
+    before = model.get_weights()
+    said = raised(DoesNotFit, lambda: brimful.keras.fit(model, x, y, batch_size=2, verbose=0, callbacks=[seen], memory=memory))
+    same = all(np.array_equal(left, right) for left, right in zip(before, model.get_weights()))
+    return {"said": said, "begun": begun, "same": same}
+
+
+def learnt():
+    """A batch that the plan thinks fits and that does not: the size that went well, and how often it failed before."""
+    planning.propose = lambda *args, **kwargs: planning.Proposal()
+    model, (x, y) = dense(8192), numbers(2 * 2048)
+    brimful.keras.fit(model, x, y, batch_size=2048, verbose=2)
+    kind = model.__dict__["_brimful_job"].kinds["train"]
+    return {"size": kind.size.size, "failures": kind.failures, "steps": kind.steps}
+
+
+def resume(folder, how, kill_at=0):
+    """Trains with Keras's own checkpoints, and ends itself in the middle of an epoch where that is asked for."""
+    model, (x, y) = dense(), numbers(60)
+
+    def end(batch, logs):
+        # The optimizer counts over all epochs, also those before a restart.
+        if kill_at and int(keras.ops.convert_to_numpy(model.optimizer.iterations.value)) == int(kill_at):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    epochs = []
+    callbacks = [
+        keras.callbacks.BackupAndRestore(folder),
+        keras.callbacks.LambdaCallback(on_train_batch_end=end, on_epoch_begin=lambda epoch, logs: epochs.append(epoch)),
+    ]
+    options = dict(batch_size=20, epochs=4, shuffle=False, verbose=0, callbacks=callbacks)
+    parts = 1
+    if how == "split":
+        planning.propose = lambda *args, **kwargs: planning.Proposal(7)
+        brimful.keras.fit(model, x, y, **options)
+        parts = model.__dict__["_brimful_job"].kinds["train"].most_parts
+    else:
+        model.fit(x, y, **options)
+    state = [keras.ops.convert_to_numpy(value).tolist() for value in (*model.variables, *model.optimizer.variables)]
+    return {"state": state, "epochs": epochs, "parts": parts}
+
+
+def replicas():
+    """Two devices, in the way of each backend: refused before anything is trained."""
+    backend = keras.backend.backend()
+    x, y = numbers(8)
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+        with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+            model = dense()
+    elif backend == "jax":
+        keras.distribution.set_distribution(keras.distribution.DataParallel())
+        model = dense()
+    else:
+        import torch
+
+        rank = int(os.environ["RANK"])
+        torch.distributed.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
+        model = dense()
+    before = model.get_weights()
+    said = raised(ValueError, lambda: brimful.keras.fit(model, x, y, batch_size=4, verbose=0))
+    same = all(np.array_equal(left, right) for left, right in zip(before, model.get_weights()))
+    return {"said": said, "same": same}
+
+
+if __name__ == "__main__":
+    case = {"does_not_fit": does_not_fit, "learnt": learnt, "resume": resume, "replicas": lambda *path: replicas()}[sys.argv[1]]
+    print(json.dumps(case(*sys.argv[2:])))

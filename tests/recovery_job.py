@@ -1,0 +1,327 @@
+"""Trains a model twice, once while memory is taken away at random moments, and compares everything. One backend of Keras, one process.
+
+In: a description as JSON. Out: one line of JSON: what failed, where, and the largest difference of each kind of state.
+"""
+
+import json
+import random
+import sys
+import time
+
+import brimful.keras
+import keras
+import memory_hog as hog
+import numpy as np
+from brimful.fitting import sizing
+from brimful.keras import api, job, planning, state
+from keras import layers
+
+BACKEND = keras.backend.backend()
+WIDTH, INPUTS, OUTPUTS, BATCH = json.loads(sys.argv[1]).get("shape", [8192, 64, 64, 96])
+
+
+class Moments:
+    """When memory is taken next, and what came of it."""
+
+    def __init__(self, rest_bytes, stays=()):
+        self.rest_bytes = rest_bytes
+        #: Steps that have no more than that from their beginning to their end.
+        self.stays = set(stays)
+        self.blocks = "blocks" in sys.argv[1]
+        self.plan = {}
+        self.step = 0
+        self.armed = None
+        self.used = None
+        self.failures = []
+        self.reached = []
+        self.sizes = []
+        #: What the pool held before each attempt that failed, and after it.
+        self.back = []
+
+    def begin_step(self):
+        """A new batch: what is to happen in it."""
+        self.step += 1
+        self.armed = self.plan.get(self.step)
+
+    def reach(self, moment):
+        """Called from inside the step."""
+        if self.armed is None or self.armed[0] != moment:
+            return
+        if self.armed[1] > 0:
+            self.armed = (moment, self.armed[1] - 1)
+            return
+        self.armed = None
+        self.reached.append((self.step, moment))
+        hog.take(self.rest_bytes)
+
+
+MOMENTS = None
+
+
+def reach(moment):
+    if MOMENTS is not None:
+        MOMENTS.reach(moment)
+
+
+if BACKEND == "tensorflow":
+    import tensorflow as tf
+    from brimful.keras.backends import tensorflow_blocks
+
+    IN_BLOCKS = tensorflow_blocks._in_blocks
+
+    def _inside(moment, after=()):
+        """An operation of the graph that takes the memory."""
+        with tf.control_dependencies(list(after)):
+            return tf.py_function(lambda: reach(moment), [], [])
+
+    @tf.custom_gradient
+    def gate(x):
+        with tf.control_dependencies([_inside("forward", [x])]):
+            y = tf.identity(x)
+
+        def backward(dy):
+            with tf.control_dependencies([_inside("backward", [dy])]):
+                return tf.identity(dy)
+
+        return y, backward
+
+    class Adam(keras.optimizers.Adam):
+        """Takes the memory when the first three of its variables have their new values."""
+
+        def update_step(self, gradient, variable, learning_rate):
+            index = self._get_variable_index(variable)
+            first = getattr(self, "_first", None) if index else []
+            self._first = first = first or []
+            if index == 3:
+                self._gate = _inside("optimizer", [done.value for done in first])
+            if index >= 3:
+                with tf.control_dependencies([self._gate]):
+                    return super().update_step(gradient, variable, learning_rate)
+            super().update_step(gradient, variable, learning_rate)
+            first.append(variable)
+
+elif BACKEND == "torch":
+    import torch
+
+    class _Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            reach("forward")
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(context, dy):
+            reach("backward")
+            return dy
+
+    gate = _Gate.apply
+
+    def Adam(*args, **kwargs):
+        """Keras's own for PyTorch: it changes its slots in place before it needs memory."""
+        optimizer = keras.optimizers.Adam(*args, **kwargs)
+        update = optimizer._parallel_update_step
+
+        def parallel(*given):
+            reach("optimizer")
+            return update(*given)
+
+        optimizer._parallel_update_step = parallel
+        return optimizer
+
+else:
+    Adam = keras.optimizers.Adam
+
+    def gate(x):
+        return x
+
+
+@keras.saving.register_keras_serializable("recovery")
+class Gate(layers.Layer):
+    """Lets everything through; in training it is where memory may be taken, forward and backward."""
+
+    def call(self, x, training=False):
+        return gate(x) if training is True and not isinstance(x, keras.KerasTensor) else x
+
+
+@keras.saving.register_keras_serializable("recovery")
+class Noise(layers.Layer):
+    """Draws from Keras's shared generator, which is nobody's variable."""
+
+    def call(self, x, training=False):
+        return x + keras.random.normal(keras.ops.shape(x), stddev=0.01) if training else x
+
+
+def build(given):
+    keras.utils.set_random_seed(11)
+    # A bias before BatchNorm has no gradient but rounding, which Adam would blow up.
+    inside = [layers.Dense(WIDTH, use_bias=False)]
+    if not given.get("plain"):
+        inside += [layers.BatchNormalization()]
+    # Smooth, where parts round differently from the whole: what is nearly zero must not matter.
+    inside += [Gate(), layers.Activation("tanh" if given.get("plain") else "relu")]
+    if not given.get("plain"):
+        inside += [layers.Dropout(0.3)]
+        # JAX cannot draw from the shared generator inside a step.
+        inside += [Noise()] if BACKEND != "jax" else []
+    model = keras.Sequential([layers.Input((INPUTS,)), *inside, layers.Dense(OUTPUTS)])
+    if given.get("blocks"):
+        tensorflow_blocks._in_blocks = _failing("optimizer", IN_BLOCKS)
+        optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=1.0)
+    else:
+        optimizer = Adam(1e-3, use_ema=True, ema_overwrite_frequency=7, global_clipnorm=1.0, weight_decay=1e-4)
+    if given.get("scaled"):
+        optimizer = keras.optimizers.LossScaleOptimizer(Adam(1e-3), initial_scale=2.0**10, dynamic_growth_steps=5)
+    model.compile(optimizer, "mse", metrics=["mae", keras.metrics.RootMeanSquaredError(name="root")], jit_compile=BACKEND == "jax")
+    return model
+
+
+def data(steps):
+    random_numbers = np.random.default_rng(5)
+    rows = BATCH * steps
+    return random_numbers.standard_normal((rows, INPUTS), "float32"), random_numbers.standard_normal((rows, OUTPUTS), "float32")
+
+
+def state_of(model, history):
+    """Everything that training changes."""
+    numbers = {
+        "weights": model.trainable_variables,
+        "seeds": state.seeds(model),
+        "moving averages": [each for each in model.non_trainable_variables if not any(each is seed for seed in state.seeds(model))],
+        "optimizer": model.optimizer.variables,
+        "metrics": model.metrics_variables,
+    }
+    found = {name: [np.asarray(keras.ops.convert_to_numpy(value)) for value in values] for name, values in numbers.items()}
+    found["logs"] = [np.asarray(values) for _, values in sorted(history.history.items())]
+    if BACKEND == "torch":
+        found["random state"] = [torch.get_rng_state().numpy()]
+    if BACKEND != "jax":
+        from keras.src.random.seed_generator import global_seed_generator
+
+        found["shared generator"] = [keras.ops.convert_to_numpy(global_seed_generator().state.value)]
+    return found
+
+
+def difference(left, right):
+    """The largest difference, relative to the largest number of its tensor, by kind of state."""
+
+    def one(a, b):
+        assert a.shape == b.shape and a.dtype == b.dtype, (a.shape, b.shape)
+        a, b = a.astype("float64"), b.astype("float64")
+        return float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30)) if a.size else 0.0
+
+    assert left.keys() == right.keys()
+    return {name: max(map(one, left[name], right[name]), default=0.0) for name in left}
+
+
+def wrap(made):
+    """Listens to a job: where steps begin, what failed, and whether the memory is back when an attempt was given up."""
+    backend = made.backend
+    train, release, keep, update, failed = made.train, backend.release, backend.keep, backend.update, made._failed
+
+    def trained(batch):
+        MOMENTS.begin_step()
+        if MOMENTS.step in MOMENTS.stays:
+            # JAX frees what the last step used in threads of its own.
+            time.sleep(0.3)
+            hog.take(MOMENTS.rest_bytes)
+        # As after two failures of an update: in blocks where the optimizer allows it.
+        backend.lean = backend.lean or MOMENTS.blocks
+        try:
+            return train(batch)
+        finally:
+            hog.give_back()
+            MOMENTS.sizes.append(made.kinds["train"].size.size)
+
+    def kept():
+        MOMENTS.used = hog.used_bytes()
+        reach("keep")
+        return keep()
+
+    def updated(gradients):
+        MOMENTS.used = hog.used_bytes()
+        return update(gradients)
+
+    def released():
+        # Not earlier: what was changed has been put back by now, without a byte to spare.
+        if MOMENTS.step not in MOMENTS.stays:
+            hog.give_back()
+        release()
+
+    def recovered(kind, batch, rows, progress, said):
+        MOMENTS.failures.append((MOMENTS.step, progress.trying, progress.done, said[:160]))
+        try:
+            failed(kind, batch, rows, progress, said)
+        finally:
+            if hog.BFC:
+                MOMENTS.back.append((MOMENTS.used, hog.used_bytes()))
+
+    made.train, made._failed = trained, recovered
+    backend.release, backend.keep = released, kept
+    # Before the graph of the update; in blocks it fails inside.
+    backend.update = _failing("before the optimizer", updated)
+    for name in ("set_seeds", "finish", *(("gradients", "whole") if BACKEND == "jax" else ())):
+        setattr(backend, name, _failing(name, getattr(backend, name)))
+    if BACKEND == "jax":
+        backend.update = _failing("optimizer", backend.update)
+
+
+def _failing(name, function):
+    def called(*args):
+        moment = {"gradients": "forward", "whole": "forward"}.get(name, name)
+        reach(moment)
+        return function(*args)
+
+    return called
+
+
+def main():
+    global MOMENTS
+    given = json.loads(sys.argv[1])
+    steps, epochs = given["steps"], given.get("epochs", 2)
+    if given.get("stays"):
+        # Larger sizes are tried again soon.
+        sizing.PATIENCE_STEPS, sizing.PATIENCE_FACTOR = 2, 1
+    else:
+        sizing.PATIENCE_STEPS = 1 << 30
+    job.PAUSES_SECONDS = (0.0, 0.0, 0.0)
+    x, y = data(steps)
+
+    def run(size):
+        planning.propose = lambda *args, **kwargs: planning.Proposal(size)
+        model = build(given)
+        made = api.job_of(model, "auto", "exact")
+        wrap(made)
+        made._identity = lambda: made._made_for
+        history = brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=given.get("verbose", 0))
+        return state_of(model, history), made.kinds["train"]
+
+    if hog.BFC:
+        hog.one_region()
+    MOMENTS = Moments(0)
+    # What leaves the parts as they are is compared with the same parts; what changes them with the whole batch.
+    expected, _ = run(BATCH if given.get("stays") else given["size"])
+    if not hog.BFC:
+        hog.limit_address_space(given["room_mib"] << 20)
+    MOMENTS = Moments(int(given["rest_mib"] * (1 << 20)), given.get("stays", ()))
+    chosen = random.Random(given["seed"])
+    for step in sorted(chosen.sample(range(2, steps * epochs + 1), given["failures"])):
+        moment = chosen.choice(given["moments"])
+        part = chosen.randrange(given["parts"]) if moment in ("forward", "backward") else 0
+        MOMENTS.plan[step] = (moment, part)
+    found, kind = run(given["size"])
+    answer = {
+        "planned": len(MOMENTS.plan),
+        "reached": MOMENTS.reached,
+        "failures": MOMENTS.failures,
+        "used": MOMENTS.back,
+        "difference": difference(expected, found),
+        "size": kind.size.size,
+        "sizes": MOMENTS.sizes,
+        "most_parts": kind.most_parts,
+        "steps": kind.steps,
+    }
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Out of memory in the middle of a Keras step, for real: nothing is lost and nothing is counted twice.
+
+The memory is taken away by another allocation under the same limit, at random steps and moments: inside the forward pass, inside the
+backward pass, between the variables of an optimizer's update, and between the calls of a step. On JAX a program takes all its memory
+before it runs: there the memory is taken before the program of the gradients or of the update. Memory that stays away is not tried there:
+without any, XLA's compiler ends the process.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from framework import HERE, environment
+
+INSIDE = ["forward", "backward", "optimizer"]
+BETWEEN = ["keep", "set_seeds"]
+#: A few batches of 48 KiB; an activation or a gradient has 2 MiB and more.
+READ_AHEAD_BYTES = 256 << 10
+#: Weights small beside the activations: parts make the difference.
+LARGE_BATCH = [12288, 8, 8, 768]
+
+
+def transient(failures, steps, moments, size=96, **more):
+    """Memory that is back after the failure. A third of the batch of 96 at a time, or all of it."""
+    parts = -(-96 // size)
+    return {"failures": failures, "steps": steps, "moments": moments, "size": size, "parts": parts, "rest_mib": 0.5, "seed": 7, **more}
+
+
+def lasting(steps, stays, size, rest_mib, **more):
+    """Memory that is gone for whole steps."""
+    job = {"failures": 0, "moments": [], "parts": 1, "seed": 7, "shape": LARGE_BATCH, "room_mib": 1500}
+    return {**job, "plain": True, "steps": steps, "stays": stays, "size": size, "rest_mib": rest_mib, **more}
+
+
+#: By name: the backend, the limit of TensorFlow's pool if it is used, and the job. A failure in the pool takes ten seconds, in which
+#: TensorFlow waits for memory: those jobs are few of each kind, and run side by side.
+POOLED = {
+    "tensorflow pool": ("tensorflow", 256, transient(6, 4, INSIDE)),
+    "tensorflow pool, parts": ("tensorflow", 256, transient(6, 4, INSIDE, size=48, scaled=True)),
+    "tensorflow pool, lasting": ("tensorflow", 600, lasting(5, [3, 8], 768, 64)),
+}
+LIMITED = {
+    "tensorflow": ("tensorflow", None, transient(38, 20, INSIDE, room_mib=500)),
+    "tensorflow, parts": ("tensorflow", None, transient(38, 20, INSIDE + BETWEEN, size=48, scaled=True, room_mib=500)),
+    "jax": ("jax", None, transient(38, 20, ["forward", "optimizer"], room_mib=500)),
+    "jax, parts": ("jax", None, transient(38, 20, ["forward", "optimizer", "finish"], size=48, scaled=True, room_mib=500)),
+    "torch": ("torch", None, transient(24, 13, INSIDE, room_mib=1000)),
+    "torch, parts": ("torch", None, transient(24, 13, INSIDE + BETWEEN, size=48, scaled=True, room_mib=1000)),
+    "torch, lasting": ("torch", None, lasting(5, [3, 8], 768, 64)),
+}
+RUNS = {**POOLED, **LIMITED}
+TRANSIENT = [name for name in RUNS if "lasting" not in name]
+LASTING = [name for name in RUNS if "lasting" in name]
+
+
+def settings(backend, pool_mib, cache):
+    """The environment of a job: no GPU, a pool or a plain allocator, and nothing learnt before."""
+    own = {
+        **(environment(pool_mib) if pool_mib else os.environ),
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "JAX_PLATFORMS": "cpu",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "KERAS_BACKEND": backend,
+        "BRIMFUL_CACHE": str(cache),
+    }
+    if not pool_mib:
+        # What is freed goes back at once, or the limit would not be felt.
+        own |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "2"}
+    return own
+
+
+def python(script, *args, env, timeout=280):
+    command = [sys.executable, str(HERE / script), *map(str, args)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def answer(run):
+    """The line of JSON at the end of what a job wrote."""
+    lines = run.stdout.splitlines()
+    assert run.returncode == 0 and lines, f"it ended with {run.returncode}:\n{run.stderr[-3000:]}"
+    return json.loads(lines[-1])
+
+
+@pytest.fixture(scope="session")
+def recovered(tmp_path_factory):
+    """What each job answered. Those that wait run side by side, the others one after the other."""
+
+    def start(name):
+        backend, pool_mib, job = RUNS[name]
+        return python("recovery_job.py", json.dumps(job), env=settings(backend, pool_mib, tmp_path_factory.mktemp("cache")))
+
+    with ThreadPoolExecutor(len(POOLED)) as waiting, ThreadPoolExecutor(1) as busy:
+        runs = {name: (waiting if name in POOLED else busy).submit(start, name) for name in RUNS}
+        yield lambda name: answer(runs[name].result())
+
+
+@pytest.mark.parametrize("name", TRANSIENT)
+def test_nothing_is_lost(name, recovered):
+    """Weights, slots, counters, moving averages, seeds, metrics and logs are those of a run without failures, to the last bit."""
+    found = recovered(name)
+    assert len(found["failures"]) >= 0.75 * found["planned"], found["reached"]
+    assert found["steps"] == 2 * RUNS[name][2]["steps"]
+    assert found["size"] == RUNS[name][2]["size"], "the size went well before and stays"
+    assert found["difference"] == dict.fromkeys(found["difference"], 0.0)
+    assert {"weights", "optimizer", "moving averages", "seeds", "metrics", "logs"} <= set(found["difference"])
+
+
+@pytest.mark.parametrize("name", TRANSIENT)
+def test_the_failures_are_the_frameworks_own(name, recovered):
+    """Nothing is raised by the test: each framework said itself that it ran out, at each of the moments."""
+    found = recovered(name)
+    own = {
+        "tensorflow": r"^ResourceExhaustedError: .*OOM when allocating tensor",
+        "jax": r"^(JaxRuntimeError|ValueError): (RESOURCE_EXHAUSTED: Out of memory allocating \d+ bytes|INTERNAL: YNNPACK operation failed)",
+        "torch": r"^RuntimeError: .*DefaultCPUAllocator: can't allocate memory",
+    }[RUNS[name][0]]
+    others = [said for _, _, _, said in found["failures"] if not re.search(own, said)]
+    # Below TensorFlow's plain allocator C++ runs out, too, and TensorFlow's bindings say so; the pool never does.
+    if name in LIMITED and RUNS[name][0] == "tensorflow":
+        assert set(others) <= {"MemoryError: std::bad_alloc"} and len(others) <= 0.1 * len(found["failures"]), others
+    else:
+        assert others == []
+    in_update = [failed for failed in found["failures"] if failed[2] == 96]
+    assert 0 < len(in_update) < len(found["failures"])
+
+
+@pytest.mark.parametrize("name", [name for name in POOLED if name in TRANSIENT])
+def test_the_memory_is_back(name, recovered):
+    """After a failure the pool holds what it held before the attempt, but for batches that Keras reads ahead."""
+    found = recovered(name)
+    assert len(found["used"]) == len(found["failures"]) > 0
+    for before, after in found["used"]:
+        assert after - before <= READ_AHEAD_BYTES, found["used"]
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_memory_that_stays_away_halves_and_comes_back(name, recovered):
+    """While memory is short the same samples are taken in parts, with the same result; when it is back, the batch is whole again."""
+    found = recovered(name)
+    assert len(found["failures"]) >= 2 * 2, "each time once more as it was, and then in parts"
+    stays = RUNS[name][2]["stays"]
+    assert [found["sizes"][step - 1] for step in stays] and all(found["sizes"][step - 1] < 768 for step in stays), found["sizes"]
+    assert found["size"] == 768, found["sizes"]
+    assert found["most_parts"] >= 2
+    worst = max(found["difference"].values())
+    assert worst <= 1e-5, found["difference"]
+
+
+def test_how_many_failures_there_were(recovered):
+    """The promise is about two hundred of them."""
+    count = {name: len(recovered(name)["failures"]) for name in RUNS}
+    print(count)
+    assert sum(count.values()) >= 200, count
+
+
+def case(name, *args, tmp_path, backend="tensorflow", pool_mib=None, **environ):
+    """One case of `fit_case_job.py`."""
+    return python("fit_case_job.py", name, *args, env={**settings(backend, pool_mib, tmp_path / "cache"), **environ}, timeout=120)
+
+
+#: An image whose activations have 128 MiB, in 100 MiB. In 270 MiB: weights of 84 MiB with Adam's two slots fit, their gradients beside them do not; with 126 MiB the slots do not.
+TOO_LARGE = {
+    "planned": (
+        1024,
+        "images",
+        "100MiB",
+        r"not even one sample of the batch of 2 fits into .*needs .* at least\. What the plan says would help: \w+",
+    ),
+    "tried": (
+        1 << 20,
+        "without",
+        "auto",
+        r"not even one sample of the batch of 2 fits into .*Try mixed precision, an optimizer with less state",
+    ),
+    "built": (
+        3 << 19,
+        "with",
+        "auto",
+        r"the weights and the optimizer's state do not fit .*OOM when allocating.*What the plan says would help: \w+",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def too_large(tmp_path_factory):
+    """Those that wait for memory wait together."""
+    with ThreadPoolExecutor(len(TOO_LARGE)) as waiting:
+
+        def start(name):
+            width, plan, memory, _ = TOO_LARGE[name]
+            return case("does_not_fit", width, plan, memory, tmp_path=tmp_path_factory.mktemp(name), pool_mib=270)
+
+        runs = {name: waiting.submit(start, name) for name in TOO_LARGE}
+        yield {name: answer(run.result()) for name, run in runs.items()}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_one_sample_that_does_not_fit_is_said(name, too_large):
+    """The error says what does not fit and what would help, and no step was taken."""
+    found = too_large[name]
+    assert found["said"] and re.match(TOO_LARGE[name][3], found["said"], re.DOTALL), found["said"]
+    assert found["begun"] == [] and found["same"]
+
+
+def test_the_next_run_starts_with_the_size_that_went_well(tmp_path):
+    """The first process finds the size by failing; the second one has it from the first step on."""
+    first = answer(case("learnt", tmp_path=tmp_path, pool_mib=150))
+    assert first["failures"] >= 1 and first["size"] < 2048
+    second = answer(case("learnt", tmp_path=tmp_path, pool_mib=150))
+    assert second == {"size": first["size"], "failures": 0, "steps": 2}
+
+
+def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path):
+    """Killed in the middle of an epoch and started again, in parts: the weights and slots of a plain run that nobody killed."""
+
+    def killed_and_started_again(how):
+        killed = case("resume", tmp_path / how, how, 8, tmp_path=tmp_path)
+        assert killed.returncode == -9, killed.stderr[-2000:]
+        return answer(case("resume", tmp_path / how, how, tmp_path=tmp_path))
+
+    with ThreadPoolExecutor(2) as both:
+        runs = {how: both.submit(killed_and_started_again, how) for how in ("plain", "split")}
+        whole = answer(case("resume", tmp_path / "whole", "plain", tmp_path=tmp_path))
+        again = {how: run.result() for how, run in runs.items()}
+    assert whole["epochs"] == [0, 1, 2, 3]
+    assert {how: found["epochs"] for how, found in again.items()} == {"plain": [2, 3], "split": [2, 3]}, "from the epoch it was killed in"
+    assert (again["plain"]["parts"], again["split"]["parts"]) == (1, 3)
+    assert again["plain"]["state"] == whole["state"]
+    for left, right in zip(whole["state"], again["split"]["state"], strict=True):
+        left, right = np.asarray(left), np.asarray(right)
+        assert abs(left - right).max() <= 1e-5 * max(1, abs(left).max())
+
+
+def test_several_devices_are_refused(tmp_path):
+    """The error names how many there are and what works; nothing is trained, and nothing hangs."""
+    mirrored = answer(case("replicas", tmp_path=tmp_path, backend="tensorflow"))
+    parallel = answer(case("replicas", tmp_path=tmp_path, backend="jax", XLA_FLAGS="--xla_force_host_platform_device_count=2"))
+    with ThreadPoolExecutor(2) as ranks:
+        meet = tmp_path / "meet"
+        both = [ranks.submit(case, "replicas", meet, tmp_path=tmp_path, backend="torch", RANK=rank) for rank in "01"]
+        distributed = [answer(rank.result()) for rank in both]
+    counted = ["over 2 replicas", "over several devices", "on 2 ranks", "on 2 ranks"]
+    for found, words in zip([mirrored, parallel, *distributed], counted, strict=True):
+        assert words in found["said"] and "run model.fit itself" in found["said"], found["said"]
+        assert found["same"]
