@@ -22,6 +22,8 @@ COLLECTED_BYTES = 16 << 20
 COLLECTED_SHARE = 0.02
 #: An update or a metric has nothing to halve: pauses before it is tried again, in case others took the memory.
 PAUSES_SECONDS = (0.0, 0.1, 1.0)
+#: More of them, for the one thing that must not fail.
+UNDO_SECONDS = (5.0, 30.0)
 #: Steps whose peak is compared with a limit that the user gave: the first makes what the second finds there.
 VERIFIED_STEPS = 2
 
@@ -246,7 +248,7 @@ class Job:
         return total
 
     def _collects(self, rows: int) -> bool:
-        most = max(COLLECTED_BYTES, COLLECTED_SHARE * (self.wanted_bytes or self.backend.limit_bytes() or 0))
+        most = max(COLLECTED_BYTES, COLLECTED_SHARE * self.limit_bytes())
         return self.rule.sample_bytes * rows <= most
 
     def _kind(self, name: str, data: tuple, rows: int) -> Kind:
@@ -255,7 +257,7 @@ class Job:
             self.kinds[name].size.ask(rows)
             return self.kinds[name]
         training = name == "train"
-        limit = self.wanted_bytes or self.backend.limit_bytes() or 0
+        limit = self.limit_bytes()
         try:
             self.backend.build(data, training)
         except Exception as error:
@@ -266,12 +268,11 @@ class Job:
         used = self.backend.used_bytes() or 0
         others = max(0, used - planning.own_bytes(self.model, training))
         room = max(0, limit - others)
-        proposal = planning.propose(self.model, rows, data, room, training) if room else planning.Proposal()
         learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
-        start = proposal.size
+        job = self if training and learnt.start(room) is None else None
+        proposal = planning.propose(self.model, rows, data, room, training, job) if room else planning.Proposal()
         known = learnt.start(room)
-        if known is not None:
-            start = known
+        start = proposal.size if known is None else known
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():
@@ -287,6 +288,10 @@ class Job:
         if training or kind.size.size < rows:
             self._say_start(kind, rows, name)
         return kind
+
+    def limit_bytes(self) -> int:
+        """What the allocator may hold altogether; nothing where nobody knows."""
+        return self.wanted_bytes or self.backend.limit_bytes() or 0
 
     def _say_start(self, kind: Kind, rows: int, name: str) -> None:
         what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
@@ -320,6 +325,11 @@ class Job:
             self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
         self._looked = True
 
+    def rule_for(self, data: tuple, rows: int) -> terms.Rule | None:
+        """How the terms of the loss add up over parts, if they do."""
+        self._look(data, rows)
+        return None if self.forbidden is not None else self.rule
+
     def _split(self, data: tuple, rows: int) -> terms.Rule:
         self._look(data, rows)
         if self.forbidden is not None:
@@ -333,7 +343,7 @@ class Job:
             self.backend.put_back(progress.kept)
             progress.kept = None
         self.backend.release()
-        self.backend.undo()
+        self._undo()
         tried = progress.trying
         step = kind.steps + 1
         if progress.done >= rows or tried == 0:
@@ -364,6 +374,20 @@ class Job:
         lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
         if kind is not self.kinds.get("predict"):
             self._say_findings()
+
+    def _undo(self) -> None:
+        """Puts back what a failed update changed, even if others hold the memory for a while: until then the model is neither old nor new."""
+        for pause in (*PAUSES_SECONDS, *UNDO_SECONDS):
+            try:
+                self.backend.undo()
+                return
+            except Exception as error:
+                if not failure.is_out_of_memory(error):
+                    raise
+                failure.forget(error)
+            self.backend.release()
+            time.sleep(pause)
+        raise RuntimeError("an update failed half-way and there is no memory to put the weights back: go on from your last checkpoint")
 
     def _lowered(self) -> bool:
         """Whether mixed precision is allowed, and was not yet in use."""
@@ -421,9 +445,7 @@ class Job:
             if name == "train" and kind.steps and (kind.most_parts > 1 or kind.failures):
                 words = [f"{kind.steps} steps of {kind.size.asked}, at the end {lines.taken(kind.size.asked, kind.size.size)}"]
                 if kind.peak_bytes:
-                    words.append(
-                        f"peak {memory.human(kind.peak_bytes)} of {memory.human(self.wanted_bytes or self.backend.limit_bytes() or 0)}"
-                    )
+                    words.append(f"peak {memory.human(kind.peak_bytes)} of {memory.human(self.limit_bytes())}")
                 failures = f"{kind.failures} failure{'s' * (kind.failures != 1)} recovered" if kind.failures else "no failure"
                 words.append(f"{failures}, each sample counted once")
                 lines.say(", ".join(words))

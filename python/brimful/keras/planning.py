@@ -44,11 +44,20 @@ def own_bytes(model: Any, training: bool) -> int:
     return _variables_bytes(variables)
 
 
-def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -> Proposal:
-    """The largest part of the batch that the plan says fits into the room.
+def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, job: Any = None) -> Proposal:
+    """The largest part of the batch that fits into the room, as the plan says, or the framework's compiler where it knows better.
 
     room_bytes: what this job may hold, its variables included and what others hold left out.
     """
+    proposal = _planned(model, rows, data, room_bytes, training)
+    if job is not None:
+        size = job.backend.proposed(job, data, rows, proposal.size, job.limit_bytes())
+        if size is not None and size != proposal.size:
+            proposal = Proposal(size, remedies=proposal.remedies)
+    return proposal
+
+
+def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -> Proposal:
     description = _description(model)
     if description is None:
         return Proposal()
@@ -87,8 +96,16 @@ def _description(model: Any) -> str | None:
     model = getattr(model, "brimful_inner", model)
     try:
         return model.to_json()
-    except Exception:  # noqa: BLE001 -- whatever a user's get_config raises, there is no description
+    except Exception:  # noqa: BLE001 -- whatever a user's get_config raises
+        pass
+    # On JAX the optimizer has no values to be written down while Keras trains.
+    model.__dict__["get_compile_config"] = lambda: None
+    try:
+        return model.to_json()
+    except Exception:  # noqa: BLE001
         return None
+    finally:
+        del model.__dict__["get_compile_config"]
 
 
 def _optimizer(model: Any) -> str | None:

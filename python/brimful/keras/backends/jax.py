@@ -18,6 +18,7 @@ from brimful.fitting import memory
 
 from .. import state, terms
 from ..batches import unpacked
+from . import jax_sizes
 
 TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
 TEST = ("trainable", "non_trainable", "metrics")
@@ -154,7 +155,14 @@ class Backend:
 
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs."""
+        gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
+        return gradients, logs
 
+    def whole_program(self, data: tuple) -> Any:
+        """The same, compiled and not run."""
+        return self._program("whole", self._whole(), self.values, data)
+
+    def _whole(self) -> Any:
         def step(values: dict, data: tuple) -> tuple:
             rows = next(leaf for leaf in tree.flatten(data[0]) if leaf is not None).shape[0]
 
@@ -172,8 +180,7 @@ class Backend:
             (_, (moving, metrics, logs)), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
             return gradients, moving, metrics, logs
 
-        gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", step, self.values, data)
-        return gradients, logs
+        return step
 
     def counts(self, data: tuple) -> list:
         """What a part divides its losses by. What does not lead to a number of these is not run."""
@@ -187,7 +194,23 @@ class Backend:
 
     def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
         """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
+        args = self._part_args(data, share, counts, before)
+        gradients, (moving, metrics, loss, losses, predicted) = self._call(f"gradients {collect}", self._gradients(rule, collect), *args)
+        self.values["non_trainable"], self.values["metrics"] = moving, metrics
+        return gradients, loss, losses, predicted
 
+    def gradients_program(self, data: tuple, rule: terms.Rule, share: float, collect: bool) -> Any:
+        """The same, compiled and not run."""
+        counts = self.counts(data) if rule.counted else []
+        return self._program(f"gradients {collect}", self._gradients(rule, collect), *self._part_args(data, share, counts, None))
+
+    def _part_args(self, data: tuple, share: float, counts: list, before: list | None) -> tuple:
+        if before is None:
+            # One program for all parts: compiling a second one takes longer than adding zeros.
+            before = [jax.numpy.zeros_like(value) for value in self.values["trainable"]]
+        return self.values, data, jax.numpy.asarray(share, _share_type()), counts, before
+
+    def _gradients(self, rule: terms.Rule, collect: bool) -> Any:
         def step(values: dict, data: tuple, share: Any, counts: list, before: list) -> tuple:
             def loss_of(trainable: list) -> tuple:
                 inside = {**values, "trainable": trainable}
@@ -204,13 +227,7 @@ class Backend:
             (_, after), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
             return [old + new for old, new in zip(before, gradients)], after
 
-        if before is None:
-            # One program for all parts: compiling a second one takes longer than adding zeros.
-            before = [jax.numpy.zeros_like(value) for value in self.values["trainable"]]
-        args = (self.values, data, jax.numpy.asarray(share, _share_type()), counts, before)
-        gradients, (moving, metrics, loss, losses, predicted) = self._call(f"gradients {collect}", step, *args)
-        self.values["non_trainable"], self.values["metrics"] = moving, metrics
-        return gradients, loss, losses, predicted
+        return step
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was given away."""
@@ -309,9 +326,28 @@ class Backend:
     def _call(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
         if self.model.run_eagerly or not self.model.jit_compile:
             return jax.block_until_ready(step(*args))
+        return jax.block_until_ready(self._jitted(name, step, donate)(*args))
+
+    def _jitted(self, name: str, step: Any, donate: tuple = ()) -> Any:
         if name not in self._made:
             self._made[name] = jax.jit(step, donate_argnums=donate)
-        return jax.block_until_ready(self._made[name](*args))
+        return self._made[name]
+
+    def _program(self, name: str, step: Any, *args: Any) -> Any:
+        return self._jitted(name, step).lower(*args).compile()
+
+    def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
+        """How many samples at a time the compiler says fit; nothing where nothing is compiled, or it does not say."""
+        if self.model.run_eagerly or not self.model.jit_compile:
+            return None
+        # Where the device does not tell what is in use, what is left of the machine's memory is the room.
+        room = limit_bytes - (self.used_bytes() or 0)
+        if jax_sizes.fits_whole(self, data, room):
+            return rows
+        rule = job.rule_for(data, rows)
+        if rule is None:
+            return None
+        return jax_sizes.largest(self, data, rule, job._collects(rows), start if start and start < rows else max(1, rows // 2), room)
 
 
 def _share_type() -> str:

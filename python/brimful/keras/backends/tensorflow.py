@@ -113,6 +113,10 @@ class Backend:
         """The model computes in another way from here on: what was traced is out of date."""
         self._made.clear()
 
+    def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
+        """Nothing: the plan's proposal stands."""
+        return start
+
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()
@@ -294,13 +298,7 @@ class Backend:
 
 def _tensors(batch: tuple) -> tuple:
     """Rows of arrays, as tensors."""
-    return tree.map_structure(lambda leaf: _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, batch)
-
-
-def _tensor(rows: Any) -> Any:
-    # Where there is no room for the rows, this says so; the conversion of an array would end the process.
-    tf.raw_ops.Empty(shape=tf.constant(rows.shape, tf.int32), dtype=tf.as_dtype(rows.dtype))
-    return tf.convert_to_tensor(rows)
+    return tree.map_structure(lambda leaf: tensorflow_blocks.tensor(leaf) if isinstance(leaf, np.ndarray) else leaf, batch)
 
 
 def _without_optionals(data: Any) -> Any:

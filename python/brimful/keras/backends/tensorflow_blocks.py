@@ -27,6 +27,14 @@ def joined(gradient: Any) -> Any:
     return tf.IndexedSlices(values, indices, gradient[0].dense_shape)
 
 
+def tensor(numbers: Any) -> Any:
+    """An array as a tensor."""
+    numbers = np.asarray(numbers)
+    # Where there is no room for it, this says so; the conversion of an array would end the process.
+    tf.raw_ops.Empty(shape=tf.constant(numbers.shape, tf.int32), dtype=tf.as_dtype(numbers.dtype))
+    return tf.convert_to_tensor(numbers)
+
+
 def possible(optimizer: Any) -> bool:
     """Whether this optimizer's update can be done in blocks."""
     known = type(optimizer).__name__ in ELEMENTWISE and type(optimizer).__module__.startswith("keras.")
@@ -79,7 +87,7 @@ def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
         block, stand_in = _stand_in(optimizer, weight, end - begin)
         inside = {"": block, **_slots(stand_in, block)}
         for name, slot in slots.items():
-            inside[name].assign(held[id(slot)][begin:end])
+            inside[name].assign(tensor(held[id(slot)][begin:end]))
         stand_in.iterations.assign(optimizer.iterations)
         stand_in.apply_gradients([(_rows(gradient, begin, end), block)])
         for name in slots:
@@ -163,16 +171,14 @@ def _read(variable: Any, by_rows: bool) -> Any:
 def write(variable: Any, numbers: Any, by_rows: bool = False) -> None:
     """Numbers from the host into a variable, in whatever memory there is left."""
     if not _large(variable):
-        variable.assign(numbers)
+        variable.assign(tensor(numbers))
         return
     if not by_rows and BY_ROWS not in vars(variable):
         try:
-            # Where there is no room for the numbers, this says so; the conversion of an array would end the process.
-            tf.raw_ops.Empty(shape=tf.constant(numbers.shape, tf.int32), dtype=variable.dtype)
-            variable.assign(numbers)
+            variable.assign(tensor(numbers))
             return
         except tf.errors.ResourceExhaustedError:
             vars(variable)[BY_ROWS] = True
     for begin, end in _blocks(variable):
-        rows = tf.constant(numbers[begin:end])
+        rows = tensor(numbers[begin:end])
         tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)

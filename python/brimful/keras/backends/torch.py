@@ -85,6 +85,10 @@ class Backend:
     def forget(self) -> None:
         """Nothing is traced here."""
 
+    def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
+        """Nothing: the plan's proposal stands."""
+        return start
+
     def release(self) -> None:
         """Lets go of what a failed attempt left, and of blocks of other sizes."""
         self.model.zero_grad()

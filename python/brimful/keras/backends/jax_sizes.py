@@ -1,0 +1,62 @@
+"""How many samples at a time fit on JAX: asked of the compiler, without running anything.
+
+In: a backend, a batch and the room. Out: a size. XLA says for each program what it needs beside its arguments; between two sizes that
+grows evenly. The program of the size that is chosen is compiled for good: running it compiles nothing again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import batches
+
+#: Programs that are compiled at most to find the size; each takes as long as the first step.
+TRIES = 4
+
+
+def fits_whole(backend: Any, data: tuple, room_bytes: int) -> bool:
+    """Whether the batch fits as it stands."""
+    return _bytes(backend.whole_program(data)) <= room_bytes
+
+
+def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:
+    """The largest part of a batch that the compiler says fits.
+
+    room_bytes: what is free beside the state and the batch.
+    """
+    rows = batches.rows(data[0])
+    known: dict[int, int] = {}
+    size = max(1, min(start, rows))
+    for _ in range(TRIES):
+        known[size] = _need(backend, data, rule, collect, size)
+        proposed = _proposed(known, rows, room_bytes)
+        if proposed in known:
+            break
+        size = proposed
+    fitting = [size for size, need in known.items() if need <= room_bytes]
+    return max(fitting, default=1)
+
+
+def _need(backend: Any, data: tuple, rule: Any, collect: bool, size: int) -> int:
+    part = batches.part(data, 0, size)
+    before = sum(value.nbytes for value in backend.values["trainable"])
+    return _bytes(backend.gradients_program(part, rule, size / batches.rows(data[0]), collect)) + batches.bytes_of(part) + before
+
+
+def _bytes(program: Any) -> int:
+    needs = program.memory_analysis()
+    return needs.temp_size_in_bytes + needs.output_size_in_bytes - needs.alias_size_in_bytes
+
+
+def _proposed(known: dict[int, int], rows: int, room_bytes: int) -> int:
+    """Where the line through the two nearest sizes meets the room; a half or twice as many where there is but one."""
+    if len(known) == 1:
+        ((size, need),) = known.items()
+        return max(1, min(rows, size // 2 if need > room_bytes else 2 * size))
+    near = sorted(known, key=lambda size: abs(known[size] - room_bytes))[:2]
+    small, large = sorted(near)
+    per_sample = (known[large] - known[small]) / (large - small)
+    if per_sample <= 0:
+        return max(1, small // 2)
+    size = int(small + (room_bytes - known[small]) / per_sample)
+    return max(1, min(rows, size))
