@@ -15,10 +15,9 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
 
+import brimful.keras
 import keras
 import numpy as np
-
-import brimful.keras
 from brimful.keras import planning
 
 

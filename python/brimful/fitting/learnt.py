@@ -50,6 +50,10 @@ class Learnt:
             return None if bad is None else max(1, bad // 2)
         return good if bad is None else max(1, min(good, bad - 1))
 
+    def failed(self, room_bytes: int) -> bool:
+        """Whether any size is known to fail in as little room as this."""
+        return any(room >= room_bytes for room, _ in self._bad)
+
     def good(self, room_bytes: int, size: int) -> None:
         """So many samples at a time went well in this room: that fewer failed in as much is out of date."""
         self._bad = [[room, failed] for room, failed in self._bad if not (failed <= size and room >= room_bytes)]

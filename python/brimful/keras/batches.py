@@ -59,11 +59,11 @@ def _chosen(leaf: Any, indices: list[int]) -> Any:
     return leaf[indices] if isinstance(leaf, np.ndarray) else ops.take(leaf, indices, axis=0)
 
 
-def bytes_of(batch: Any) -> int:
-    """What a batch holds."""
+def bytes_of(batch: Any, arrays: bool = True) -> int:
+    """What a batch holds; NumPy's arrays are outside a framework's memory."""
     total = 0
     for leaf in tree.flatten(batch):
-        if leaf is None or not hasattr(leaf, "dtype"):
+        if leaf is None or not hasattr(leaf, "dtype") or (not arrays and isinstance(leaf, np.ndarray)):
             continue
         count = 1
         for size in getattr(leaf, "shape", ()):

@@ -273,6 +273,9 @@ class Job:
         proposal = planning.propose(self.model, rows, data, room, training, job) if room else planning.Proposal()
         known = learnt.start(room)
         start = proposal.size if known is None else known
+        if known is not None and proposal.size and not learnt.failed(room):
+            # Nothing failed yet: what went well is no limit.
+            start = max(known, proposal.size)
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():

@@ -71,8 +71,8 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
         whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, LEAST_BYTES)})
         if whole["verdict"] != "does_not_fit":
             return Proposal(rows, whole["peak"]["high_bytes"] or whole["peak"]["device_bytes"])
-        # In parts the whole batch waits beside them, and the gradients of the parts before.
-        beside = 2 * batches.bytes_of(data) + (_variables_bytes(model.trainable_variables) if training else 0)
+        # In parts the whole batch waits beside them, and the next one, unless they are still arrays; and the gradients of the parts before.
+        beside = 2 * batches.bytes_of(data, arrays=False) + (_variables_bytes(model.trainable_variables) if training else 0)
         parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
         # The optimizer's update can be done with less than Keras takes for it: where that is the peak, the try decides.
         in_update = not parts["max_batch"] and parts["peak"]["at"]["phase"] not in ("forward", "backward")

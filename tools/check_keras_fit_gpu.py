@@ -1,0 +1,172 @@
+"""Keras inside the budget on a GPU: the size that is chosen against the largest that works, and recovery from real failures.
+
+    KERAS_BACKEND=torch python tools/check_keras_fit_gpu.py OUT.jsonl
+    KERAS_BACKEND=jax XLA_CLIENT_MEM_FRACTION=0.06 python tools/check_keras_fit_gpu.py OUT.jsonl
+
+The limit is PyTorch's fraction of the device, or JAX's own. Lines are written as they are found.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+import brimful.keras
+import keras
+import numpy as np
+from brimful.fitting import lines
+from brimful.keras import planning
+
+FRACTION = 0.06
+OUT = sys.argv[1]
+BACKEND = keras.backend.backend()
+PROPOSE = planning.propose
+
+
+def write(what, **found):
+    with open(OUT, "a") as file:
+        file.write(json.dumps({"backend": BACKEND, "what": what, **found}) + "\n")
+    print(BACKEND, what, found, flush=True)
+
+
+def convolutions():
+    x = keras.Input((128, 128, 3))
+    y = x
+    for filters in (64, 64, 128):
+        y = keras.layers.Conv2D(filters, 3, padding="same", activation="relu")(y)
+        y = keras.layers.Conv2D(filters, 3, padding="same", activation="relu")(y)
+        y = keras.layers.MaxPooling2D(2)(y)
+    y = keras.layers.Dense(10, activation="softmax")(keras.layers.GlobalAveragePooling2D()(y))
+    return keras.Model(x, y), lambda rows: np.random.rand(rows, 128, 128, 3).astype("float32"), 1024
+
+
+def attention():
+    x = keras.Input((256,), dtype="int32")
+    y = keras.layers.Embedding(8000, 256)(x)
+    for _ in range(4):
+        y = keras.layers.LayerNormalization()(y + keras.layers.MultiHeadAttention(8, 32)(y, y))
+        y = keras.layers.LayerNormalization()(y + keras.layers.Dense(256)(keras.layers.Dense(1024, activation="gelu")(y)))
+    y = keras.layers.Dense(10, activation="softmax")(keras.layers.GlobalAveragePooling1D()(y))
+    return keras.Model(x, y), lambda rows: np.random.randint(0, 8000, (rows, 256)), 1024
+
+
+def fit(make, steps=3, size=None, injected=None):
+    """Trains a new model; its job. With a size, that one is taken instead of the one that would be chosen."""
+    os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
+    keras.utils.set_random_seed(0)
+    model, inputs, batch = make()
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    x, y = inputs(batch * steps), np.random.randint(0, 10, batch * steps)
+    planning.propose = PROPOSE if size is None else lambda *args, **kwargs: planning.Proposal(size)
+    if injected is not None:
+        injected(brimful.keras.api.job_of(model, "auto", "exact").backend)
+    brimful.keras.fit(model, x, y, batch_size=batch, epochs=1, verbose=0, shuffle=False)
+    return model, model.__dict__["_brimful_job"].kinds["train"]
+
+
+def works(make, size):
+    with lines.quiet():
+        return fit(make, steps=2, size=size)[1].failures == 0
+
+
+def sizes(make):
+    """The chosen size against the largest that goes through two steps without a failure, to within a fiftieth."""
+    begin = time.time()
+    kind = fit(make)[1]
+    chosen, failures = kind.size.size, kind.failures
+    low, high = (chosen, chosen * 2) if works(make, chosen) else (1, chosen)
+    while works(make, high):
+        low, high = high, high * 2
+    while high - low > max(1, low // 50):
+        middle = (low + high) // 2
+        low, high = (middle, high) if works(make, middle) else (low, middle)
+    write(
+        "sizes",
+        model=make.__name__,
+        chosen=chosen,
+        largest=low,
+        ratio=round(chosen / low, 3),
+        failures=failures,
+        seconds=round(time.time() - begin),
+    )
+
+
+class Hog:
+    """Takes the memory away before chosen calls of the backend, and gives it back when the call has failed."""
+
+    def __init__(self, backend, every):
+        self.backend, self.every, self.calls, self.failures = backend, every, 0, 0
+        for name in ("gradients", "update"):
+            setattr(backend, name, self.around(getattr(backend, name)))
+
+    def around(self, call):
+        def hogged(*args, **kwargs):
+            self.calls += 1
+            if self.calls % self.every:
+                return call(*args, **kwargs)
+            held = self.take()
+            try:
+                return call(*args, **kwargs)
+            except Exception:
+                self.failures += 1
+                raise
+            finally:
+                del held
+
+        return hogged
+
+    def take(self):
+        """Pieces of what is free, until nothing is."""
+        held, size = [], 1 << 30
+        while size >= 1 << 20:
+            try:
+                held.append(piece(size))
+            except Exception:
+                size //= 2
+        return held
+
+
+def piece(size):
+    if BACKEND == "torch":
+        import torch
+
+        return torch.empty(size, dtype=torch.uint8, device="cuda")
+    import jax
+
+    return jax.block_until_ready(jax.numpy.zeros(size, "uint8"))
+
+
+def failures():
+    hogs = []
+    with lines.quiet():
+        plain = fit(convolutions, steps=10, size=200)[0].get_weights()
+        again = fit(convolutions, steps=10, size=200)[0].get_weights()
+        model, kind = fit(convolutions, steps=10, size=200, injected=lambda backend: hogs.append(Hog(backend, 3)))
+    most = max(abs(value).max() for value in plain)
+    difference = max(abs(one - other).max() for one, other in zip(plain, model.get_weights())) / most
+    noise = max(abs(one - other).max() for one, other in zip(plain, again)) / most
+    write(
+        "failures",
+        injected=hogs[0].failures,
+        recovered=kind.failures,
+        difference=float(difference),
+        noise=float(noise),
+        size=kind.size.size,
+    )
+
+
+def main():
+    if BACKEND == "torch":
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(FRACTION)
+    for section in (lambda: sizes(convolutions), lambda: sizes(attention), failures):
+        try:
+            section()
+        except Exception as error:
+            write("error", text=f"{type(error).__name__}: {str(error)[:500]}")
+
+
+if __name__ == "__main__":
+    main()
