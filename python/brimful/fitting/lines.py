@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections.abc import Iterator
 
 from .memory import human
@@ -15,10 +16,18 @@ from .sizing import parts
 _silent = 0
 
 
-def say(text: str) -> None:
-    """One line, unless nothing is to be said."""
+def say(text: str) -> bool:
+    """One line, unless nothing is to be said; whether it was."""
     if not _silent:
         print(f"brimful: {text}", file=sys.stderr, flush=True)
+    return not _silent
+
+
+def warn(text: str) -> bool:
+    """What must be known in any case: a warning where nothing is to be said."""
+    if not say(text):
+        warnings.warn(f"brimful: {text}", stacklevel=2)
+    return True
 
 
 @contextlib.contextmanager

@@ -33,14 +33,7 @@ def fit(model: Any, *args: Any, memory: str | int = "auto", allow: str = "exact"
     memory: ``auto`` for what the device has free now, or a limit such as ``"3GiB"``.
     allow: ``exact`` for what leaves the gradients the same, ``numerics`` for mixed precision, too, if nothing else makes it fit.
     """
-    if id(model) in _running:
-        return ORIGINAL["fit"](model, *args, **kwargs)
-    silent = kwargs.get("verbose", args[4] if len(args) > 4 else "auto") == 0
-    with _taken_over(model, memory, allow, silent) as job:
-        args, kwargs = arrays.streamed("fit", job, args, kwargs)
-        history = ORIGINAL["fit"](model, *args, **kwargs)
-        job.finished()
-    return history
+    return _asked("fit", model, args, memory, allow, kwargs, verbose_index=4)
 
 
 def evaluate(model: Any, *args: Any, memory: str | int = "auto", allow: str = "exact", **kwargs: Any) -> Any:
@@ -54,10 +47,10 @@ def predict(model: Any, *args: Any, memory: str | int = "auto", allow: str = "ex
 
 
 def _asked(name: str, model: Any, args: tuple, memory: Any, allow: str, kwargs: dict, verbose_index: int) -> Any:
-    if id(model) in _running:
+    if id(model) in _running or (name != "predict" and not model.compiled):
         return ORIGINAL[name](model, *args, **kwargs)
     silent = kwargs.get("verbose", args[verbose_index] if len(args) > verbose_index else "auto") == 0
-    with _taken_over(model, memory, allow, silent) as job:
+    with _taken_over(name, model, memory, allow, silent) as job:
         args, kwargs = arrays.streamed(name, job, args, kwargs)
         answer = ORIGINAL[name](model, *args, **kwargs)
         job.finished()
@@ -74,12 +67,12 @@ def job_of(model: Any, memory: str | int, allow: str) -> Job:
     return job
 
 
-def _taken(job: Job, function: str) -> bool:
+def _taken(job: Job, function: str, called: str) -> bool:
     """Whether a step is Keras's own. A step of the user's runs as it is: what it does with a batch nobody else can know."""
     step = function.replace("function", "step")
     if function == "predict_function" or job.takes(step):
         return True
-    if step == "train_step":
+    if step == "train_step" and called == "fit":
         lines.say(
             f"{type(job.model).__name__} has a train_step of its own, which runs as it is. In a loop of your own, two lines keep it inside the "
             "memory: step = brimful.keras.Step(model, loss, optimizer) and loss = step(x, y)"
@@ -88,13 +81,15 @@ def _taken(job: Job, function: str) -> bool:
 
 
 @contextlib.contextmanager
-def _taken_over(model: Any, memory: str | int, allow: str, silent: bool) -> Iterator[Job]:
+def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bool) -> Iterator[Job]:
     """Keras's loop calls the job for each batch, until the end of this block."""
     with lines.quiet(silent):
         job = job_of(model, memory, allow)
         # What is free is asked anew; what was found out about the model stays.
         job.kinds.clear()
-        functions = {name: function for name, function in job.backend.functions(job).items() if _taken(job, name)}
+        functions = {
+            function_name: function for function_name, function in job.backend.functions(job).items() if _taken(job, function_name, name)
+        }
     before = {name: model.__dict__.get(name) for name in functions}
     _running.add(id(model))
     for name, function in functions.items():
@@ -106,6 +101,8 @@ def _taken_over(model: Any, memory: str | int, allow: str, silent: bool) -> Iter
             yield job
     finally:
         _running.discard(id(model))
+        # The user's arrays are the user's to let go of.
+        job.rows = {}
         for name in functions:
             model.__dict__.pop(f"make_{name}", None)
             model.__dict__[name] = before[name]

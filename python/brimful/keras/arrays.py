@@ -21,6 +21,8 @@ from brimful.fitting import lines, memory
 BATCH = 32
 #: A share of the room that arrays, or a batch of them, may take as tensors; the step needs the rest.
 SHARE = 0.25
+#: What numbers of rows go by among the inputs.
+KEY = "brimful rows of "
 
 
 class Rows:
@@ -46,14 +48,14 @@ def _as_keras(rows: Any) -> Any:
 
 
 def taken(job: Any, data: tuple) -> tuple:
-    """The batch that numbers of rows stand for; below zero are those of the validation."""
+    """The batch that numbers of rows stand for."""
     if not job.rows:
         return data
-    numbers = np.asarray(data[0])
-    name = "validation" if numbers[0] < 0 else "data"
-    if name not in job.rows:
-        return data
-    return job.rows[name].batch(-1 - numbers if name == "validation" else numbers)
+    for name, rows in job.rows.items():
+        if isinstance(data[0], dict) and [*data[0]] == [KEY + name]:
+            return rows.batch(np.asarray(data[0][KEY + name]))
+    # A callback's own batch, or a validation that Keras reads by itself.
+    return data
 
 
 def _large(value: Any, batch: int, room_bytes: int) -> bool:
@@ -89,6 +91,9 @@ def _changed(name: str, job: Any, given: dict, room_bytes: int) -> dict | None:
         return None
     if len({len(leaf) for leaf in tree.flatten(arrays) if leaf is not None}) > 1:
         return None
+    if given.get("class_weight") is not None and given.get("sample_weight") is not None:
+        # Keras says that this is one too many.
+        return None
     changed = dict(given)
     if given.get("validation_split") and validation is None:
         arrays, validation = array_slicing.train_validation_split(arrays, validation_split=given["validation_split"])
@@ -96,12 +101,12 @@ def _changed(name: str, job: Any, given: dict, room_bytes: int) -> dict | None:
     for key in ("y", "sample_weight", "class_weight"):
         changed.pop(key, None)
     job.rows["data"] = Rows(arrays, given.get("class_weight"))
-    changed["x"] = np.arange(job.rows["data"].count)
+    changed["x"] = {KEY + "data": np.arange(job.rows["data"].count)}
     if validation is not None:
         whole = data_adapter_utils.unpack_x_y_sample_weight(validation)
         if all(leaf is None or isinstance(leaf, np.ndarray) for leaf in tree.flatten(whole)):
             job.rows["validation"] = Rows(whole)
-            validation = (-1 - np.arange(job.rows["validation"].count),)
+            validation = ({KEY + "validation": np.arange(job.rows["validation"].count)},)
         changed["validation_data"] = validation
     size = sum(leaf.nbytes for leaf in tree.flatten(arrays) if leaf is not None)
     lines.say(

@@ -29,8 +29,6 @@ def batch_norms(model: Any) -> list:
 
 def _draws(layer: Any) -> bool:
     """Whether a layer draws random numbers in training."""
-    if not getattr(layer, "trainable", True) and not isinstance(layer, keras.layers.Dropout):
-        return False
     if getattr(layer, "rate", None) == 0 and not hasattr(layer, "stddev"):
         return False
     recurrent = (getattr(layer, "dropout", 0) or 0) == 0 and (getattr(layer, "recurrent_dropout", 0) or 0) == 0
@@ -39,6 +37,18 @@ def _draws(layer: Any) -> bool:
     return bool(getattr(layer, "_seed_generators", None)) or any(
         isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values()
     )
+
+
+def own_metrics(model: Any) -> list[str]:
+    """Metrics that are not Keras's own: whether they add up over parts nobody knows."""
+    found = []
+    for metric in model.metrics:
+        function = getattr(metric, "_fn", None)
+        if not type(metric).__module__.startswith("keras.") or (
+            function is not None and not getattr(function, "__module__", "").startswith("keras.")
+        ):
+            found.append(metric.name)
+    return found
 
 
 def _names(layers: list) -> str:

@@ -47,6 +47,8 @@ class Progress:
         self.seeds: list = []
         self.seeds_after: list = []
         self.logs: dict | None = None
+        #: Decided once for a batch: what is free changes while memory is short.
+        self.collect: bool | None = None
 
 
 class Kind:
@@ -76,9 +78,12 @@ class Job:
         self.backend = backends.make(model)
         self.kinds: dict[str, Kind] = {}
         self.rule: terms.Rule | None = None
-        self._looked = False
+        #: The fewest samples that a part may have.
+        self.least = 1
+        self._looked = self._watched = False
         self.findings: list[findings.Finding] = []
         self.forbidden: findings.Finding | None = None
+        self.predict_forbidden: findings.Finding | None = None
         self.said: set = set()
         #: Arrays that stay where they are, by whose numbers of rows Keras passes.
         self.rows: dict[str, Any] = {}
@@ -86,12 +91,14 @@ class Job:
 
     def still_fits(self, model: Any) -> bool:
         """Whether what was traced is still what the model does."""
-        return self._made_for == self._identity()
+        now = self._identity()
+        return len(now) == len(self._made_for) and all(old is new for old, new in zip(self._made_for, now))
 
     def _identity(self) -> tuple:
         model = self.model
-        trainable = tuple(map(id, model.trainable_variables)) if model.built else ()
-        return id(model.optimizer), id(model._compile_loss), model.run_eagerly, model.jit_compile, bool(trainable) and trainable
+        trainable = tuple(model.trainable_variables) if model.built else ()
+        parts = [getattr(model, name, None) for name in ("optimizer", "_compile_loss", "_compile_metrics", "run_eagerly", "jit_compile")]
+        return (*parts, *trainable)
 
     def takes(self, step: str) -> bool:
         """Whether a step is Keras's own: another one is the user's, and runs as it is."""
@@ -108,10 +115,13 @@ class Job:
         while True:
             try:
                 self._train_parts(kind, data, rows, progress)
-                self.backend.update(progress.gradients)
+                if self.model.trainable_weights:
+                    self.backend.update(progress.gradients)
                 break
-            except Exception as error:
+            except BaseException as error:
                 if not failure.is_out_of_memory(error):
+                    # An interrupt in the middle of an update: the weights are as they were before it.
+                    self._undo()
                     raise
                 said = failure.forget(error)
             self._failed(kind, data, rows, progress, said)
@@ -129,7 +139,8 @@ class Job:
             progress.gradients, progress.logs = backend.whole(data)
             progress.done, progress.parts, progress.kept = rows, 1, None
             return
-        rule, collect = self._split(data, rows), self._collects(rows)
+        rule = self._split(data, rows)
+        collect = progress.collect = self._collects(rows) if progress.collect is None else progress.collect
         progress.counts = self._counts(kind, data, rows, progress)
         if progress.done == 0:
             progress.seeds = backend.seeds()
@@ -141,7 +152,10 @@ class Job:
                 backend.set_seeds(state.varied(progress.seeds, progress.parts))
             share = (end - begin) / rows
             part = batches.part(data, begin, end)
+            before = None if self._watched else backend.others()
             gradients, loss, values, predicted = backend.gradients(part, rule, share, progress.counts, progress.gradients, collect)
+            if before is not None:
+                self._watch(before)
             if progress.parts == 0 and progress.seeds:
                 # As the whole batch would leave them, in however many parts it is taken.
                 progress.seeds_after = backend.seeds()
@@ -180,7 +194,8 @@ class Job:
             progress.logs = backend.test_whole(data)
             progress.done, progress.parts = rows, 1
             return
-        rule, collect = self._split(data, rows), self._collects(rows)
+        rule = self._split(data, rows)
+        collect = progress.collect = self._collects(rows) if progress.collect is None else progress.collect
         progress.counts = self._counts(kind, data, rows, progress)
         while progress.done < rows:
             begin, end = progress.done, self._next_end(kind, rows, progress)
@@ -217,7 +232,12 @@ class Job:
 
     def _next_end(self, kind: Kind, rows: int, progress: Progress) -> int:
         """Where the next part ends: the rest of the batch in as few and equal parts as its size allows."""
-        return progress.done + sizing.parts(rows - progress.done, kind.size.size)[0][1]
+        left = rows - progress.done
+        size = kind.size.size
+        if self.least > 1 and left > 1:
+            # As few parts as their size allows, but none with a single sample: BatchNorm would make zeros of it.
+            size = max(size, -(-left // max(1, min(-(-left // max(1, size)), left // self.least))))
+        return progress.done + sizing.parts(left, size)[0][1]
 
     def _add(self, progress: Progress, loss: Any, values: list, predicted: Any) -> None:
         """Nothing here needs memory: a failure between the parts of it would count a part twice."""
@@ -249,7 +269,17 @@ class Job:
 
     def _collects(self, rows: int) -> bool:
         most = max(COLLECTED_BYTES, COLLECTED_SHARE * self.limit_bytes())
-        return self.rule.sample_bytes * rows <= most
+        collects = self.rule.sample_bytes * rows <= most
+        own = [] if collects else findings.own_metrics(self.model)
+        if (
+            own
+            and "own_metrics" not in self.said
+            and lines.warn(
+                f"{', '.join(own)}: the predictions of a batch are too large to be kept, so this is updated once for each part; its value may differ"
+            )
+        ):
+            self.said.add("own_metrics")
+        return collects
 
     def _kind(self, name: str, data: tuple, rows: int) -> Kind:
         """The sizes for this kind of step; made at its first batch."""
@@ -282,9 +312,9 @@ class Job:
                 raise DoesNotFit(self._too_large(kind, rows))
             proposal = planning.propose(self.model, rows, data, room, training)
             kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
-        if kind.size.size < rows and name != "predict":
-            self._look(data, rows)
-            if self.forbidden is not None:
+        if kind.size.size < rows:
+            self._look(data, rows, name)
+            if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:
                 # It may fit all the same: the plan is a prediction.
                 kind.size.size = rows
         self.kinds[name] = kind
@@ -307,26 +337,42 @@ class Job:
         predicted = kind.proposal.predicted_bytes if kind.size.size == (kind.proposal.size or rows) else None
         # In a loop of calls, once for each way that a batch is taken.
         if (name, rows, kind.size.size) not in self.said:
-            self.said.add((name, rows, kind.size.size))
-            lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result))
+            if lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result)):
+                self.said.add((name, rows, kind.size.size))
         if split:
             self._say_findings()
 
     def _say_findings(self) -> None:
         for finding in self.findings:
-            if finding.code not in self.said:
+            if finding.code not in self.said and lines.warn(finding.text):
                 self.said.add(finding.code)
-                lines.say(finding.text)
 
-    def _look(self, data: tuple, rows: int) -> None:
+    def _look(self, data: tuple, rows: int, name: str = "") -> None:
         """Whether this model's batches can be taken in parts, and what differs then. Once."""
+        if name == "predict":
+            # Nothing is trained: there need be no loss, and what BatchNorm and dropout do in training does not matter.
+            stateful = next((found for found in findings.look(self.model) if not found.splits), None)
+            self.predict_forbidden = stateful or (probe.same_results(self.backend, self.model, data) if rows > 1 else None)
+            return
         if self._looked:
             return
         self.findings = [*self.findings, *findings.look(self.model)]
+        self.least = 2 if findings.batch_norms(self.model) else 1
         self.forbidden = next((found for found in self.findings if not found.splits), None)
         if self.forbidden is None and rows > 1:
             self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
         self._looked = True
+
+    def _watch(self, before: list) -> None:
+        """After the first part: whether a layer changed something of its own, which it then does once for each part."""
+        self._watched = True
+        after = self.backend.others()
+        changed = [name for (name, old), (_, new) in zip(before, after) if old.shape != new.shape or (old != new).any()]
+        if changed:
+            names = ", ".join(changed[:3])
+            text = f"{names} changes whenever the model is called: once for each part instead of once for the batch"
+            self.findings.append(findings.Finding("moving_state", text))
+            self._say_findings()
 
     def rule_for(self, data: tuple, rows: int) -> terms.Rule | None:
         """How the terms of the loss add up over parts, if they do."""
@@ -365,15 +411,17 @@ class Job:
             return
         progress.again = 0
         kind.learnt.bad(kind.room_bytes, tried)
+        predicts = kind is self.kinds.get("predict")
         try:
-            if rows > 1 and kind is not self.kinds.get("predict"):
-                self._look(data, rows)
-            if self.forbidden is not None and kind is not self.kinds.get("predict"):
-                raise CannotSplit(f"the batch of {rows} ran out of memory, and {self.forbidden.text}. {self._advice(kind.proposal)}")
-            size = kind.size.failed(tried)
+            if rows > 1:
+                self._look(data, rows, "predict" if predicts else "")
+            forbidden = self.predict_forbidden if predicts else self.forbidden
+            if forbidden is not None:
+                raise CannotSplit(f"the batch of {rows} ran out of memory, and {forbidden.text}. {self._advice(kind.proposal)}")
+            size = kind.size.failed(tried if tried > self.least else 1)
         except DoesNotFit:
             kind.learnt.save()
-            raise DoesNotFit(self._too_large(kind, rows)) from None
+            raise DoesNotFit(self._too_large(kind, rows, said)) from None
         lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
         if kind is not self.kinds.get("predict"):
             self._say_findings()
@@ -402,10 +450,10 @@ class Job:
         self.said.add("numerics")
         return True
 
-    def _too_large(self, kind: Kind, rows: int) -> str:
+    def _too_large(self, kind: Kind, rows: int, said: str = "") -> str:
         need = f", which needs {memory.human(kind.proposal.least_bytes)} at least" if kind.proposal.least_bytes else ""
         room = f" into {memory.human(kind.room_bytes)}" if kind.room_bytes else ""
-        return f"not even one sample of the batch of {rows} fits{room}{need}. {self._advice(kind.proposal)}"
+        return f"not even one sample of the batch of {rows} fits{room}{need}{f' ({said})' if said else ''}. {self._advice(kind.proposal)}"
 
     def _advice(self, proposal: planning.Proposal) -> str:
         remedies = proposal.remedies[:4]

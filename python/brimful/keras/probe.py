@@ -1,7 +1,7 @@
 """Whether a loss, and the model under it, can be taken in parts: tried out on a few samples.
 
 In: a model and a batch. Out: how each term of its loss adds up over parts, or what couples the samples. The few samples are taken once as
-a whole and once in two unequal parts, without training: what does not add up then never will. Not seen: what couples samples in training
+a whole and once in unequal parts, without training: what does not add up then never will. Not seen: what couples samples in training
 only (BatchNorm: `findings` knows it).
 """
 
@@ -20,13 +20,15 @@ from . import batches
 from .findings import Finding
 from .terms import COUNTED, COUPLED, MEAN, SUM, Rule, listening, part_counts
 
-#: Samples that are tried, and how they are divided; unequal, or a mean of means would pass.
-SAMPLES, FIRST = 7, 2
+#: Samples that are tried, and where they are divided: unequal, or a mean of means would pass; one of them alone, which differs most
+#: from the others (the root of a mean over two and five is next to a mean of roots).
+SAMPLES, BOUNDS = 7, (0, 1, 3)
 #: Where so many do not fit; of two, one and one are the parts there are.
 FEWER = (3, 2)
 #: Rounding of sums over a few samples, relative; types of 16 bits have three digits.
-TOLERANCE = {"float64": 1e-8, "float32": 1e-4}
+TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
 COARSE = 3e-2
+COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
 
 
 def _numbers(value: Any) -> Any:
@@ -86,13 +88,36 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
     raise DoesNotFit(f"not even {FEWER[-1]} samples fit, without training ({said})")
 
 
+def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
+    """Whether a sample's result is the same whatever samples are beside it, without training."""
+    rows = min(batches.rows(data[0]), SAMPLES)
+    few = batches.spread(data, rows)
+
+    def ask(data: tuple, _: Any) -> Any:
+        return model(data[0], **({"training": False} if model._call_has_training_arg else {}))
+
+    pieces = [few, batches.part(few, 0, 1), batches.part(few, 1, rows)]
+    try:
+        whole, *parts = [backend.asked(ask, piece, None) for piece in pieces]
+    except Exception as error:
+        if is_out_of_memory(error):
+            # Not even a few samples fit at once: one at a time may.
+            failure.forget(error)
+            return None
+        text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
+        return Finding("fixed_batch", text, splits=False)
+    if _same_rows(whole, parts, COARSE / 30):
+        return None
+    return Finding("model_couples", COUPLES, splits=False)
+
+
 def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
     """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
     rows = min(batches.rows(data[0]), samples)
     few = batches.spread(data, rows)
-    first = min(FIRST, rows - 1)
-    pieces = [batches.part(few, 0, first), batches.part(few, first, rows)]
-    shares = [first / rows, 1 - first / rows]
+    bounds = sorted({min(bound, rows) for bound in (*BOUNDS, rows)})
+    pieces = [batches.part(few, begin, end) for begin, end in zip(bounds, bounds[1:])]
+    shares = [(end - begin) / rows for begin, end in zip(bounds, bounds[1:])]
     policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
     # Losses have a type of their own; and Keras multiplies matrices of float64 in float32, except on TensorFlow.
     tolerance = max(TOLERANCE.get(keras.backend.result_type(kind), COARSE) for kind in (policy, keras.backend.floatx()))
@@ -107,8 +132,7 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
     if not _same_rows(whole.y_pred, [part.y_pred for part in parts], tolerance):
-        text = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
-        return raw, Finding("model_couples", text, splits=False)
+        return raw, Finding("model_couples", COUPLES, splits=False)
     sample_bytes = -(-batches.bytes_of(whole.y_pred) // rows)
     couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
     if own_way:
@@ -120,7 +144,10 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     for index, kind in enumerate(whole.kinds):
         if kind == "scalar":
             rule.scalars[index] = _behaves(whole.values[index], [part.values[index] for part in parts], shares, tolerance)
-    for index, value in enumerate(whole.layers):
+    rule.layer_count = len(whole.layers)
+    # Keras puts those of the weights last, and they do not depend on the batch.
+    regularised = sum(1 for weight in model.trainable_weights if weight.regularizer is not None)
+    for index, value in enumerate(whole.layers[: len(whole.layers) - regularised]):
         rule.layers[index] = _behaves(value, [part.layers[index] for part in parts], shares, tolerance)
     if COUPLED in (*rule.scalars.values(), *rule.layers.values(), *whole.kinds):
         return rule, couples

@@ -33,9 +33,17 @@ def _shared_seed() -> list:
     return [generator.state] if generator is not None and keras.backend.backend() != "jax" else []
 
 
+def others(model: Any) -> list:
+    """What a forward pass might change beside BatchNorm's averages, seeds and metrics."""
+    known = {id(variable) for variable in [*seeds(model), *model.metrics_variables]}
+    for layer in findings.batch_norms(model):
+        known |= {id(variable) for variable in layer.non_trainable_variables}
+    return [variable for variable in changed_by_forward(model) if id(variable) not in known]
+
+
 def build(model: Any, data: tuple, training: bool) -> None:
     """Makes the variables that Keras would make in the first step, the optimizer's included."""
-    if model.compiled and model._compile_loss is not None or training:
+    if training or (model.compiled and data[1] is not None):
         # A model that runs with data only is built by its first step.
         try:
             model._symbolic_build(data_batch=tree.map_structure(_any_rows, data))

@@ -11,6 +11,7 @@ to while a part is computed, and only then. A loss that is made of other losses 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ from keras.src.losses import loss as keras_loss
 
 from brimful.fitting import CannotSplit
 
+#: Keras's functions are replaced for the whole process while a part is computed.
+_lock = threading.RLock()
 MEAN, SUM, COUNTED, COUPLED = "mean", "sum", "counted", "coupled"
 
 
@@ -35,6 +38,8 @@ class Rule:
     layers: dict[int, str] = field(default_factory=dict)
     #: Whether a loss divides by what the data say, and what the predictions of one sample hold.
     counted: bool = False
+    #: How many losses the layers had when it was found out, without training.
+    layer_count: int | None = None
     sample_bytes: int = 0
 
 
@@ -88,6 +93,7 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
     counts: what the whole batch divides each loss by, where that depends on the data.
     """
     seen = Seen()
+    _lock.acquire()
     reduce, aggregate, call = keras_loss.reduce_weighted_values, model._aggregate_additional_loss, keras_loss.Loss.__call__
     depth = 0
 
@@ -142,6 +148,7 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
         yield seen
     finally:
         keras_loss.reduce_weighted_values, keras_loss.Loss.__call__ = reduce, call
+        _lock.release()
         model.__dict__.pop("_aggregate_additional_loss", None)
         if trackers:
             compiled._metrics = trackers
@@ -168,6 +175,8 @@ def part_loss(model: Any, rule: Rule, x: Any, y: Any, y_pred: Any, weights: Any,
         return (loss if rule.whole == SUM else loss * _as(share, loss)), []
     with listening(model, rule, share, counts) as seen:
         loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
+    if rule.layer_count is not None and len(seen.layers) != rule.layer_count:
+        raise CannotSplit("a layer adds a loss in training only, and whether it adds up over parts of a batch is not known")
     return loss, seen.values
 
 

@@ -49,23 +49,27 @@ class Backend:
         """What Keras's loop calls for each batch, by the names it has there."""
         steps = self.model.steps_per_execution
 
+        def over_batches(iterator: Any, one: Any, names: tuple) -> tuple:
+            results = []
+            for _ in range(steps):
+                try:
+                    data = next(iterator)
+                except StopIteration:
+                    if not results:
+                        raise
+                    break
+                results.append(one(unpacked(data)))
+            result = results[-1] if names is not PREDICT else self.concatenate(results)
+            return result, tuple(self.values[name] for name in names)
+
         def over(one: Any, names: tuple) -> Any:
             def function(values: tuple, iterator: Any) -> tuple:
                 self.values = {name: list(value) for name, value in zip(names, values)}
-                results = []
-                for _ in range(steps):
-                    try:
-                        data = next(iterator)
-                    except StopIteration:
-                        if not results:
-                            raise
-                        break
-                    results.append(one(unpacked(data)))
-                result = results[-1] if names is not PREDICT else self.concatenate(results)
-                after = tuple(self.values[name] for name in names)
-                # Nothing is held here that Keras lets go of.
-                self.values = {}
-                return result, after
+                try:
+                    return over_batches(iterator, one, names)
+                finally:
+                    # Nothing is held here that Keras lets go of.
+                    self.values = {}
 
             return function
 
@@ -306,6 +310,12 @@ class Backend:
             return pieces[0]
         return tree.map_structure(lambda *leaves: None if leaves[0] is None else jax.numpy.concatenate(leaves), *pieces)
 
+    def others(self) -> list:
+        """State of layers that is neither BatchNorm's nor a seed, by its path."""
+        wanted = {id(variable) for variable in state.others(self.model)}
+        pairs = zip(self.model.non_trainable_variables, self.values["non_trainable"])
+        return [(variable.path, jax.device_get(value)) for variable, value in pairs if id(variable) in wanted]
+
     def seeds(self) -> list:
         """The states of what draws random numbers."""
         return [jax.device_get(self.values["non_trainable"][index]) for index in self._seed_indices()]
@@ -346,7 +356,7 @@ class Backend:
             return rows
         rule = job.rule_for(data, rows)
         if rule is None:
-            return None
+            return start
         return jax_sizes.largest(self, data, rule, job._collects(rows), start if start and start < rows else max(1, rows // 2), room)
 
 

@@ -6,7 +6,10 @@ grows evenly. The program of the size that is chosen is compiled for good: runni
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from brimful.fitting import failure
 
 from .. import batches
 
@@ -16,7 +19,7 @@ TRIES = 4
 
 def fits_whole(backend: Any, data: tuple, room_bytes: int) -> bool:
     """Whether the batch fits as it stands."""
-    return _bytes(backend.whole_program(data)) <= room_bytes
+    return _bytes(lambda: backend.whole_program(data)) <= room_bytes
 
 
 def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:
@@ -25,7 +28,7 @@ def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, roo
     room_bytes: what is free beside the state and the batch.
     """
     rows = batches.rows(data[0])
-    known: dict[int, int] = {}
+    known: dict[int, float] = {}
     size = max(1, min(start, rows))
     for _ in range(TRIES):
         known[size] = _need(backend, data, rule, collect, size)
@@ -37,22 +40,33 @@ def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, roo
     return max(fitting, default=1)
 
 
-def _need(backend: Any, data: tuple, rule: Any, collect: bool, size: int) -> int:
+def _need(backend: Any, data: tuple, rule: Any, collect: bool, size: int) -> float:
     part = batches.part(data, 0, size)
     before = sum(value.nbytes for value in backend.values["trainable"])
-    return _bytes(backend.gradients_program(part, rule, size / batches.rows(data[0]), collect)) + batches.bytes_of(part) + before
+    share = size / batches.rows(data[0])
+    return _bytes(lambda: backend.gradients_program(part, rule, share, collect)) + batches.bytes_of(part) + before
 
 
-def _bytes(program: Any) -> int:
-    needs = program.memory_analysis()
+def _bytes(program: Any) -> float:
+    """What a program needs beside its arguments. The compiler tries kernels out, and may run out of memory itself: too much, then."""
+    try:
+        needs = program().memory_analysis()
+    except Exception as error:
+        if not failure.is_out_of_memory(error):
+            raise
+        failure.forget(error)
+        return math.inf
     return needs.temp_size_in_bytes + needs.output_size_in_bytes - needs.alias_size_in_bytes
 
 
-def _proposed(known: dict[int, int], rows: int, room_bytes: int) -> int:
+def _proposed(known: dict[int, float], rows: int, room_bytes: int) -> int:
     """Where the line through the two nearest sizes meets the room; a half or twice as many where there is but one."""
     if len(known) == 1:
         ((size, need),) = known.items()
         return max(1, min(rows, size // 2 if need > room_bytes else 2 * size))
+    if math.inf in known.values():
+        finite = [size for size, need in known.items() if need < math.inf]
+        return max(1, (max(finite) + min(set(known) - {*finite})) // 2 if finite else min(known) // 2)
     near = sorted(known, key=lambda size: abs(known[size] - room_bytes))[:2]
     small, large = sorted(near)
     per_sample = (known[large] - known[small]) / (large - small)

@@ -275,6 +275,10 @@ class Backend:
         """What a function says that calls the model outside a step."""
         return ask(*args)
 
+    def others(self) -> list:
+        """State of layers that is neither BatchNorm's nor a seed, by its path."""
+        return [(variable.path, variable.numpy()) for variable in state.others(self.model)]
+
     def seeds(self) -> list:
         """The states of what draws random numbers."""
         return [variable.numpy() for variable in state.seeds(self.model)]

@@ -32,6 +32,8 @@ class Backend:
 
         self._torch_device = torch.device(get_device())
         self.cuda = self._torch_device.type == "cuda"
+        if self.cuda and self._torch_device.index is None:
+            self._torch_device = torch.device("cuda", torch.cuda.current_device())
         self.device = torch.cuda.get_device_name(self._torch_device) if self.cuda else "CPU"
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
@@ -134,6 +136,8 @@ class Backend:
 
     def _gradients(self, loss: Any) -> list:
         weights = [variable.value for variable in self.model.trainable_weights]
+        if not weights:
+            return []
         return list(torch.autograd.grad(loss, weights, allow_unused=True))
 
     def counts(self, data: tuple) -> list:
@@ -208,6 +212,10 @@ class Backend:
         if len(pieces) == 1:
             return pieces[0]
         return tree.map_structure(lambda *leaves: None if leaves[0] is None else torch.cat(leaves), *pieces)
+
+    def others(self) -> list:
+        """State of layers that is neither BatchNorm's nor a seed, by its path."""
+        return [(variable.path, variable.value.detach().cpu().numpy().copy()) for variable in state.others(self.model)]
 
     def seeds(self) -> list:
         """The states of what draws random numbers."""
