@@ -15,7 +15,8 @@ import keras
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
 from brimful.fitting.learnt import Learnt
 
-from . import arrays, backends, batches, findings, numerics, planning, probe, state, terms
+from . import arrays, backends, batches, findings, numerics, planning, probe, state, terms, words
+from .progress import Kind, Progress
 
 #: Predictions of a batch that are kept until its metrics are computed at once; larger ones are counted part by part.
 COLLECTED_BYTES = 16 << 20
@@ -26,43 +27,6 @@ PAUSES_SECONDS = (0.0, 0.1, 1.0)
 UNDO_SECONDS = (5.0, 30.0)
 #: Steps whose peak is compared with a limit that the user gave: the first makes what the second finds there.
 VERIFIED_STEPS = 2
-
-
-class Progress:
-    """How far the current batch has come."""
-
-    def __init__(self) -> None:
-        self.kept: Any = None
-        self.done = 0
-        self.parts = 0
-        self.trying = 0
-        self.again = 0
-        self.pauses = 0
-        self.gradients: Any = None
-        self.counts: list | None = None
-        #: By part: its loss, and each of several.
-        self.losses: list = []
-        self.values: list = []
-        self.predictions: list = []
-        self.seeds: list = []
-        self.seeds_after: list = []
-        self.logs: dict | None = None
-        #: Decided once for a batch: what is free changes while memory is short.
-        self.collect: bool | None = None
-
-
-class Kind:
-    """Training, testing or predicting: each has its own sizes."""
-
-    def __init__(self, size: sizing.MicroBatch, learnt: Learnt, room_bytes: int, proposal: planning.Proposal) -> None:
-        self.size = size
-        self.learnt = learnt
-        self.room_bytes = room_bytes
-        self.proposal = proposal
-        self.steps = 0
-        self.failures = 0
-        self.most_parts = 1
-        self.peak_bytes = 0
 
 
 class Job:
@@ -293,7 +257,7 @@ class Job:
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
-            advice = self._advice(planning.propose(self.model, rows, data, max(limit, 1), training))
+            advice = words.advice(planning.propose(self.model, rows, data, max(limit, 1), training))
             raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
         used = self.backend.used_bytes() or 0
         others = max(0, used - planning.own_bytes(self.model, training))
@@ -309,7 +273,7 @@ class Job:
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():
-                raise DoesNotFit(self._too_large(kind, rows))
+                raise DoesNotFit(words.too_large(kind, rows))
             proposal = planning.propose(self.model, rows, data, room, training)
             kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
         if kind.size.size < rows:
@@ -398,7 +362,7 @@ class Job:
         if progress.done >= rows or tried == 0:
             # The update or the metrics: there is nothing to halve.
             if progress.pauses >= len(PAUSES_SECONDS):
-                raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {self._advice(kind.proposal)}")
+                raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {words.advice(kind.proposal)}")
             # The first time as it was: what others took may be back.
             self.backend.lean = progress.pauses > 0
             time.sleep(PAUSES_SECONDS[progress.pauses])
@@ -417,11 +381,13 @@ class Job:
                 self._look(data, rows, "predict" if predicts else "")
             forbidden = self.predict_forbidden if predicts else self.forbidden
             if forbidden is not None:
-                raise CannotSplit(f"the batch of {rows} ran out of memory, and {forbidden.text}. {self._advice(kind.proposal)}")
+                raise CannotSplit(f"the batch of {rows} ran out of memory, and {forbidden.text}. {words.advice(kind.proposal)}")
             size = kind.size.failed(tried if tried > self.least else 1)
         except DoesNotFit:
+            if self._lowered():
+                return
             kind.learnt.save()
-            raise DoesNotFit(self._too_large(kind, rows, said)) from None
+            raise DoesNotFit(words.too_large(kind, rows, said)) from None
         lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
         if kind is not self.kinds.get("predict"):
             self._say_findings()
@@ -449,17 +415,6 @@ class Job:
         lines.say(f"not even one sample fits: {numerics.TEXT}")
         self.said.add("numerics")
         return True
-
-    def _too_large(self, kind: Kind, rows: int, said: str = "") -> str:
-        need = f", which needs {memory.human(kind.proposal.least_bytes)} at least" if kind.proposal.least_bytes else ""
-        room = f" into {memory.human(kind.room_bytes)}" if kind.room_bytes else ""
-        return f"not even one sample of the batch of {rows} fits{room}{need}{f' ({said})' if said else ''}. {self._advice(kind.proposal)}"
-
-    def _advice(self, proposal: planning.Proposal) -> str:
-        remedies = proposal.remedies[:4]
-        if remedies:
-            return f"What the plan says would help: {'; '.join(remedies)}"
-        return "Try mixed precision, an optimizer with less state, or a smaller model; 'brimful plan' says what each brings"
 
     def _went_well(self, kind: Kind, rows: int, progress: Progress) -> None:
         kind.steps += 1
@@ -494,9 +449,4 @@ class Job:
                 kind.learnt.good(kind.room_bytes, kind.size.size)
                 kind.learnt.save()
             if name == "train" and kind.steps and (kind.most_parts > 1 or kind.failures):
-                words = [f"{kind.steps} steps of {kind.size.asked}, at the end {lines.taken(kind.size.asked, kind.size.size)}"]
-                if kind.peak_bytes:
-                    words.append(f"peak {memory.human(kind.peak_bytes)} of {memory.human(self.limit_bytes())}")
-                failures = f"{kind.failures} failure{'s' * (kind.failures != 1)} recovered" if kind.failures else "no failure"
-                words.append(f"{failures}, each sample counted once")
-                lines.say(", ".join(words))
+                lines.say(words.summary(kind, self.limit_bytes()))
