@@ -58,8 +58,10 @@ class Gradients:
                 self._answer = Answer()
             self._answer.ask(self._counted.count(batch))
 
-    def __call__(self, batch: Any, total: int, bounds: Bounds, weights: list[float]) -> torch.Tensor:
-        """Adds the batch's gradient to `.grad`, and gives its loss."""
+    def __call__(
+        self, batch: Any, total: int, bounds: Bounds, weights: list[float], look: Callable[[], None] | None = None
+    ) -> torch.Tensor:
+        """Adds the batch's gradient to `.grad`, and gives its loss. `look` is called after the first part and after the last."""
         split = len(bounds) > 1
         moves = self.moves(batch)
         amp = steps.AUTOCAST.get(self.precision)
@@ -78,13 +80,14 @@ class Gradients:
                     value = probe.forward(self.model, self.loss, part)[1]
                 if not split:
                     self._ask(batch)
-                if weight == 0:
-                    continue
-                if weight != 1.0:
-                    value = value * weight
-                (value if self.scaler is None else self.scaler.scale(value)).backward()
-                sum_of_losses = value.detach() if sum_of_losses is None else sum_of_losses + value.detach()
+                if weight != 0:
+                    if weight != 1.0:
+                        value = value * weight
+                    (value if self.scaler is None else self.scaler.scale(value)).backward()
+                    sum_of_losses = value.detach() if sum_of_losses is None else sum_of_losses + value.detach()
                 del value, part
+                if look is not None and (begin == 0 or end == total):
+                    look()
         return sum_of_losses
 
     def moves(self, batch: Any) -> bool:

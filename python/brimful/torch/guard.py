@@ -51,10 +51,23 @@ class RandomState:
             sys.modules["numpy"].random.set_state(self.numpy)
 
     def drawn(self) -> bool:
-        """Whether any of PyTorch's numbers were drawn since."""
+        """Whether any numbers were drawn since."""
+        if self.python != random.getstate():
+            return True
+        if self.numpy is not None and not _same(self.numpy, sys.modules["numpy"].random.get_state()):
+            return True
         if self.cuda is not None and not torch.equal(self.cuda, torch.cuda.get_rng_state(self.device)):
             return True
         return not torch.equal(self.cpu, torch.get_rng_state())
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether two states of numpy's generator are equal: tuples or mappings, with an array inside."""
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(_same(*pair) for pair in zip(left, right))
+    return bool((left == right).all()) if hasattr(left, "all") else left == right
 
 
 class Shadows:
@@ -85,7 +98,10 @@ class Light:
         self.model = model
         self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
         self.device = device_of(model)
-        self._owners = [(module._buffers, name) for module in model.modules() for name in module._buffers]
+        named = [(path, module, name) for path, module in model.named_modules() for name in module._buffers]
+        self._owners = [(module._buffers, name) for _, module, name in named]
+        self._modules = [module for _, module, _ in named]
+        self._names = [f"{path}.{name}" if path else name for path, _, name in named]
         self._buffers: list[torch.Tensor | None] = []
         #: Buffers of one kind together, each once, in an order that stays.
         self._shadows: list[Shadows] = []
@@ -111,6 +127,24 @@ class Light:
             for shadows in self._shadows:
                 shadows.take()
 
+    def others(self, known: tuple[type, ...]) -> bool:
+        """Whether there are buffers of modules that are not of the known kinds."""
+        return any(
+            owner.get(name) is not None and not isinstance(module, known) for (owner, name), module in zip(self._owners, self._modules)
+        )
+
+    def changed(self, known: tuple[type, ...]) -> list[str]:
+        """Names of the buffers whose values changed since `take`, without those of modules of the known kinds."""
+        kept = {id(buffer): copied for shadows in self._shadows for buffer, copied in zip(shadows.buffers, shadows.copies)}
+        found = []
+        for (owner, name), module, path, before in zip(self._owners, self._modules, self._names, self._buffers):
+            now = owner.get(name)
+            if isinstance(module, known) or (now is None and before is None):
+                continue
+            if now is None or before is None or not equal_numbers(now, kept[id(before)]):
+                found.append(path)
+        return found
+
     def put_back(self) -> None:
         self.random.put_back()
         for (owner, name), buffer in zip(self._owners, self._buffers):
@@ -125,6 +159,13 @@ class Light:
                 setattr(self.scaler, name, tensor)
             self.scaler._per_optimizer_states.clear()
             self.scaler._per_optimizer_states.update(self._noted)
+
+
+def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors hold the same, where what is not a number equals itself."""
+    if left.shape != right.shape or left.dtype != right.dtype or left.device != right.device:
+        return False
+    return torch.equal(left, right) or bool(((left == right) | ((left != left) & (right != right))).all())
 
 
 class Copy:

@@ -1,7 +1,8 @@
-"""What keeps a split batch from being exactly the whole: BatchNorm and random numbers; and running statistics that keep their speed.
+"""What keeps a split batch from being exactly the whole: BatchNorm, random numbers and other state; and statistics that keep their speed.
 
 In: the model. Out: sentences for the user, and a context in which each part moves the running statistics by its share: of momentum m and
-n of N samples, 1 - (1 - m)^(n/N), so that after the batch as much of the old statistics is left as after one full batch.
+n of N samples, 1 - (1 - m)^(n/N), so that after the batch as much of the old statistics is left as after one full batch. InstanceNorm's
+are means over samples: there the momenta are such that the statistics are those of one full batch.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ BATCH_NORM = (
 )
 RANDOM = "dropout and other random numbers are drawn part by part: equal in distribution to the full batch, not number by number"
 
+#: Modules whose buffers are looked after here.
+NORMS = (_BatchNorm, _InstanceNorm)
+
+
+def changes(names: list[str]) -> str:
+    """Why a batch in parts is not the whole where a forward pass changes these buffers."""
+    others = f" and {len(names) - 1} other buffers" if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else ""
+    return f"the forward pass changes {names[0]}{others}: in parts once for each, so the result is not exactly the full batch's"
+
 
 def batch_norms(model: torch.nn.Module) -> list[torch.nn.Module]:
     """Modules that take statistics over the samples of a batch now."""
     return [
         module
         for module in model.modules()
-        if isinstance(module, _BatchNorm)
-        and not isinstance(module, _InstanceNorm)
-        and (module.training or (module.running_mean is None and module.running_var is None))
+        if isinstance(module, _BatchNorm) and (module.training or (module.running_mean is None and module.running_var is None))
     ]
 
 
@@ -56,7 +64,12 @@ class RunningStatistics:
         self.modules = [
             module
             for module in model.modules()
-            if isinstance(module, _BatchNorm) and module.training and module.track_running_stats and module.running_mean is not None
+            if isinstance(module, NORMS)
+            and module.training
+            and module.track_running_stats
+            and module.running_mean is not None
+            # Without a momentum InstanceNorm leaves its statistics as they are.
+            and not (isinstance(module, _InstanceNorm) and module.momentum is None)
         ]
 
     def __enter__(self) -> "RunningStatistics":
@@ -65,18 +78,24 @@ class RunningStatistics:
         self._weights = [
             1.0 / (int(module.num_batches_tracked) + 1) if module.momentum is None else module.momentum for module in self.modules
         ]
-        self._parts = 0
+        self._parts, self._left = 0, 1.0
         return self
 
     def share(self, part: float) -> None:
         """The next part is this share of the batch."""
         self._parts += 1
+        self._left -= part
         for module, weight in zip(self.modules, self._weights):
-            module.momentum = 1.0 if weight >= 1.0 else 1.0 - (1.0 - weight) ** part
+            if isinstance(module, _InstanceNorm):
+                # What the parts after this one take away from it is made up for.
+                module.momentum = weight * part / (1.0 - weight * max(0.0, self._left))
+            else:
+                module.momentum = 1.0 if weight >= 1.0 else 1.0 - (1.0 - weight) ** part
 
     def __exit__(self, *error: Any) -> None:
         for module, momentum in zip(self.modules, self._momenta):
             module.momentum = momentum
-        counters = [module.num_batches_tracked for module in self.modules if module.num_batches_tracked is not None]
+        counted = [module for module in self.modules if isinstance(module, _BatchNorm)]  # InstanceNorm does not count
+        counters = [module.num_batches_tracked for module in counted if module.num_batches_tracked is not None]
         if error[0] is None and self._parts > 1 and counters:
             torch._foreach_sub_(counters, self._parts - 1)

@@ -2,18 +2,20 @@
 
 In: the model, the loss, the rules that may hold, a batch. Out: the rule that does, or `CannotSplit`. The model runs in evaluation mode,
 without gradients where it can; random state, buffers and modes are as before. Six samples, chosen to differ, in parts of two and four
-(fewer where there is no room for them): the loss of the whole must be the weighted sum of the parts', and the outputs of the parts the
-rows of the whole's. Not seen: a coupling that shows in other samples only, or in training mode only, BatchNorm apart, which is looked
-for elsewhere.
+(fewer where there is no room for them): the loss of the whole must be the weighted sum of the parts', its slope with respect to the
+outputs too, and the outputs of the parts the rows of the whole's. A model that draws random numbers in evaluation mode gives other
+outputs each time: there only its loss is tried. Not seen: a coupling that shows in other samples only, or in training mode only,
+BatchNorm apart, which is looked for elsewhere.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -21,8 +23,8 @@ from brimful.fitting import CannotSplit, failure
 
 from . import inputs as given
 from . import parts, steps
-from .guard import Light, device_of, release
-from .weigh import IGNORED, Rule, Signed
+from .guard import Light, device_of, equal_numbers, release
+from .weigh import IGNORED, Rule, Signed, leftover
 
 #: Samples that are tried, and how many where those do not fit; of them in the first part.
 SAMPLES, FEWER, FIRST = 6, (3, 2), 2
@@ -31,6 +33,40 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
 HALF_TOLERANCE = 3e-2
 #: Where the user lets products of float32 be computed with fewer digits.
 REDUCED_TOLERANCE = 5e-3
+#: Where the loss cannot be asked for its slope.
+VALUES_ONLY = (
+    "whether the parts add up was seen in the values of the loss, not in its slope: the loss is the model's own, the outputs are no "
+    "tensors with one row for each sample, or there was no room"
+)
+NOISY = (
+    "the model draws random numbers in evaluation mode too: it could not be tried out whether its outputs for some samples depend on others"
+)
+
+NOT_A_SUM = (
+    "the loss of the batch is not the weighted sum of its parts' losses: either it couples samples, or it divides by something that "
+    "is not known here. Give normalize=, a function of the batch that counts what the loss divides by"
+)
+
+
+class OtherNumber(CannotSplit):
+    """The model or the loss failed with fewer samples than the batch has."""
+
+
+@dataclass
+class Settled:
+    """The rule that holds, reasons why the result may not be exact, and what else to say."""
+
+    rule: Rule
+    why: tuple[str, ...] = ()
+    note: str | None = None
+
+
+@dataclass
+class Apart:
+    """The loss and its slope with respect to the outputs, for a part of the whole's outputs."""
+
+    value: torch.Tensor
+    slopes: list[torch.Tensor]
 
 
 @dataclass
@@ -43,17 +79,23 @@ class Trial:
     pieces: list[Any]
     agree: bool
     tolerance: float
+    #: Of the whole, then of each part; None where the loss cannot be asked.
+    asked: list[Apart] | None
 
 
-def settle(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any = None) -> Rule:
+def settle(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any = None) -> Settled:
     """The rule by which the parts' losses add up to the whole's. An out-of-memory error means that not even two samples could be tried."""
     if total < 2:
         raise CannotSplit("a batch of one sample cannot be split")
     for wanted in (SAMPLES, *FEWER):
         try:
             return _settled(model, loss, candidates, batch, total, place, min(wanted, total))
+        except CannotSplit:
+            raise
         except Exception as error:
-            if not failure.is_out_of_memory(error) or wanted == FEWER[-1]:
+            if not failure.is_out_of_memory(error):
+                raise OtherNumber(f"the model does not take another number of samples ({failure.forget(error)})") from None
+            if wanted == FEWER[-1]:
                 raise
             failure.forget(error)
         # Outside of `except`: the error no longer holds what was tried.
@@ -61,39 +103,72 @@ def settle(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any
     raise AssertionError("the last try returns or raises")
 
 
-def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any, wanted: int) -> Rule:
+def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: Any, total: int, place: Any, wanted: int) -> Settled:
     few = parts.pick(batch, _different(batch, total, wanted), total)
     if place is not None and place.moves(batch):
         few = place.moved(few)
     with _as_before(model):
-        try:
-            with torch.no_grad():
-                trials = [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)]
-        except RuntimeError as error:
-            # Hooks on tensors and gradients inside of a loss need a graph.
-            if failure.is_out_of_memory(error):
-                raise
-            trials = [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)]
+        trials = _ungraphed(lambda: [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)])
+        fitting = _holding(candidates, trials)
+        noisy = (fitting is None or not all(trial.agree for trial in trials)) and _is_noisy(model, loss, few, wanted, trials[0].tolerance)
+    note = None if all(trial.asked is not None for trial in trials) else VALUES_ONLY
+    if noisy:
+        return _settled_in_noise(candidates, trials)
     if not all(trial.agree for trial in trials):
         raise CannotSplit(
             "the model's outputs for some samples depend on the others in the batch: in parts it would train another model. "
             "Take a smaller batch, or more memory"
         )
-    for rule in candidates:
-        if all(_adds_up(rule, trial) for trial in trials):
-            return rule
-    raise CannotSplit(
-        "the loss of the batch is not the weighted sum of its parts' losses: either it couples samples, or it divides by something that "
-        "is not known here. Give normalize=, a function of the batch that counts what the loss divides by"
-    )
+    if fitting is None:
+        raise CannotSplit(NOT_A_SUM)
+    return Settled(fitting, note=note)
+
+
+def _ungraphed(run: Callable[[], Any]) -> Any:
+    """Without a graph where that works: hooks on tensors, and gradients inside of a loss, need one."""
+    try:
+        with torch.no_grad():
+            return run()
+    except RuntimeError as error:
+        if failure.is_out_of_memory(error):
+            raise
+        failure.forget(error)
+    return run()
+
+
+def _holding(candidates: list[Rule], trials: list[Trial]) -> Rule | None:
+    return next((rule for rule in candidates if all(_adds_up(rule, trial) for trial in trials)), None)
+
+
+def _is_noisy(model: torch.nn.Module, loss: Any, few: Any, total: int, tolerance: float) -> bool:
+    """Whether the same samples give other outputs, or another loss, the second time: then a difference of parts says nothing."""
+    (outputs, value), (again, second) = _ungraphed(lambda: (forward(model, loss, few), forward(model, loss, few)))
+    if not _rows_agree(outputs, again, 0, total, total, tolerance):
+        return True
+    return not abs(float(value) - float(second)) <= tolerance * max(1e-12, abs(float(value)))
+
+
+def _settled_in_noise(candidates: list[Rule], trials: list[Trial]) -> Settled:
+    """The rule by which the loss of the whole's own outputs adds up, where the outputs differ from run to run."""
+    steady = [trial for trial in trials if trial.asked is not None and equal_numbers(trial.asked[0].value, trial.whole)]
+    if len(steady) < len(trials):
+        return Settled(candidates[0], (NOISY,), VALUES_ONLY)
+    for trial in steady:
+        trial.losses = [apart.value for apart in trial.asked[1:]]
+    rule = _holding(candidates, steady)
+    if rule is None:
+        raise CannotSplit(NOT_A_SUM)
+    return Settled(rule, (NOISY,))
 
 
 def _tried(model: torch.nn.Module, loss: Any, few: Any, total: int) -> Trial:
-    """Runs the whole and its parts. Outputs may be large: no more than the whole's and one part's are kept at a time."""
+    """Runs the whole and its parts. Outputs may be large: the whole's, one part's and the loss's slope are kept at a time."""
     first = min(FIRST, total - 1)
     bounds = [(0, first), (first, total)]
     pieces = [parts.take(few, begin, end, total) for begin, end in bounds]
-    outputs, whole = forward(model, loss, few)
+    outputs, left = called(model, loss, few)
+    whole = valued(loss, outputs, few, left)
+    asked = _asked(model, loss, outputs, few, [(0, total), *bounds], total)
     # Models of transformers compute the loss in float32, whatever their weights are.
     tolerance = _tolerance({whole.dtype, *(p.dtype for p in model.parameters() if p.is_floating_point())})
     losses, agree = [], True
@@ -102,12 +177,75 @@ def _tried(model: torch.nn.Module, loss: Any, few: Any, total: int) -> Trial:
         losses.append(value.detach())
         agree = agree and _rows_agree(outputs, apart, begin, parts.rows(piece), total, tolerance)
         del apart, value
-    return Trial(whole.detach(), losses, few, pieces, agree, tolerance)
+    return Trial(whole.detach(), losses, few, pieces, agree, tolerance, asked)
+
+
+def _asked(model: torch.nn.Module, loss: Any, outputs: Any, few: Any, bounds: list[tuple[int, int]], total: int) -> list[Apart] | None:
+    """The loss and its slope for rows of the whole's outputs; nothing goes back through the model. None where that cannot be."""
+    if loss is None:
+        return None
+    found = []
+    for begin, end in bounds:
+        leaves: list[torch.Tensor] = []
+        piece = parts.take(few, begin, end, total)
+        try:
+            with torch.enable_grad():
+                rows = _rows_of(outputs, begin, end, total, leaves)
+                value = valued(loss, rows, piece, leftover(model, piece, False))
+                slopes = torch.autograd.grad(value, leaves, allow_unused=True) if leaves and value.requires_grad else ()
+        except Exception as error:
+            if failure.is_out_of_memory(error) and total > FEWER[-1]:
+                raise
+            failure.forget(error)
+            return None  # no room, or a loss that looks for more than values in the outputs
+        if all(slope is None or _is_too_small(slope) for slope in slopes):
+            return None
+        found.append(Apart(value.detach(), [leaf.new_zeros(leaf.shape) if one is None else one for leaf, one in zip(leaves, slopes)]))
+    return found
+
+
+def _is_too_small(slope: torch.Tensor) -> bool:
+    """Whether float16 has no digits left for it."""
+    return slope.dtype == torch.float16 and float(slope.abs().max()) < torch.finfo(torch.float16).tiny
+
+
+def _rows_of(outputs: Any, begin: int, end: int, total: int, leaves: list[torch.Tensor]) -> Any:
+    """The outputs of some samples, cut off from the model; those that have a slope are added to `leaves`."""
+    if isinstance(outputs, torch.Tensor):
+        if outputs.dim() == 0:
+            return outputs.detach()
+        if outputs.shape[0] != total:
+            raise ValueError("an output without one row for each sample")
+        rows = outputs[begin:end].detach().clone()
+        if rows.is_floating_point() or rows.is_complex():
+            leaves.append(rows.requires_grad_())
+        return rows
+    if isinstance(outputs, Mapping):
+        # Models of transformers give mappings whose entries are attributes too.
+        same = copy.copy(outputs)
+        for name, value in outputs.items():
+            same[name] = _rows_of(value, begin, end, total, leaves)
+        return same
+    if isinstance(outputs, (tuple, list)):
+        every = [_rows_of(value, begin, end, total, leaves) for value in outputs]
+        return type(outputs)(*every) if hasattr(outputs, "_fields") else type(outputs)(every)
+    if outputs is None or isinstance(outputs, (bool, int, float, str)):
+        return outputs
+    raise ValueError("an output that is no tensor")
 
 
 def forward(model: torch.nn.Module, loss: Any, piece: Any) -> tuple[Any, torch.Tensor]:
     """The outputs and the loss, by the conventions of `brimful.plan`."""
-    outputs, left = given.call(Signed(model, model), piece, loss is None)
+    outputs, left = called(model, loss, piece)
+    return outputs, valued(loss, outputs, piece, left)
+
+
+def called(model: torch.nn.Module, loss: Any, piece: Any) -> tuple[Any, tuple]:
+    return given.call(Signed(model, model), piece, loss is None)
+
+
+def valued(loss: Any, outputs: Any, piece: Any, left: tuple) -> torch.Tensor:
+    """One number: the loss."""
     stand_in = steps.StandInLoss()
     value = steps.loss_of(loss, outputs, piece, left, stand_in)
     if stand_in.used:
@@ -117,7 +255,7 @@ def forward(model: torch.nn.Module, loss: Any, piece: Any) -> tuple[Any, torch.T
     if not isinstance(value, torch.Tensor) or value.dim() != 0:
         shape = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
         raise ValueError(f"the loss gave {shape}: it must give one number, as with reduction='mean'")
-    return outputs, value
+    return value
 
 
 def _variants(model: torch.nn.Module, loss: Any, few: Any) -> list[Any]:
@@ -146,9 +284,27 @@ def _adds_up(rule: Rule, trial: Trial) -> bool:
         expected = rule.counts([trial.few])[0]
         if not math.isclose(expected, total, rel_tol=trial.tolerance):
             return False
-    values = [(weight, float(value)) for weight, value in zip(rule.weights(counts), trial.losses) if weight != 0]
+    weights = rule.weights(counts)
+    values = [(weight, float(value)) for weight, value in zip(weights, trial.losses) if weight != 0]
     scale = max([1e-12, abs(whole), *(abs(value) for _, value in values)])
-    return abs(sum(weight * value for weight, value in values) - whole) <= trial.tolerance * scale
+    if not abs(sum(weight * value for weight, value in values) - whole) <= trial.tolerance * scale:
+        return False
+    return trial.asked is None or _slopes_add_up(weights, trial.asked, trial.tolerance)
+
+
+def _slopes_add_up(weights: list[float], asked: list[Apart], tolerance: float) -> bool:
+    """Whether the weighted slopes of the parts are the rows of the whole's. A value may add up by chance, as roots of means do."""
+    largest = max([1e-30, *(float(slope.abs().nan_to_num(0.0, 0.0).max()) for slope in asked[0].slopes if slope.numel())])
+    begins = [0] * len(asked[0].slopes)
+    for weight, apart in zip(weights, asked[1:]):
+        for index, slope in enumerate(apart.slopes):
+            rows = asked[0].slopes[index][begins[index] : begins[index] + len(slope)]
+            begins[index] += len(slope)
+            # A part in which nothing counts has no loss, and takes no part.
+            difference = (rows if weight == 0 else slope * weight - rows).abs().where(rows.isfinite(), 0.0)
+            if difference.numel() and not float(difference.max()) <= tolerance * largest:
+                return False
+    return True
 
 
 def _rows_agree(whole: Any, piece: Any, begin: int, rows: int, total: int, tolerance: float) -> bool:

@@ -84,6 +84,9 @@ class Step:
         self._learnt: learnt.Learnt | None = None
         self._seen_ignored = False
         self._probed_at = -1
+        self._start: Callable[[], None] | None = None
+        self._compared = False
+        self._named: set[str] = set()
         self._said: set[str] = set()
         #: Why the result is not exactly the full batch's, one sentence each.
         self.why: list[str] = []
@@ -158,16 +161,30 @@ class Step:
             self._note_reasons()
         need = proposal.need_bytes(max(end - begin for begin, end in sizing.parts(total, size)))
         self._update.tight = need is not None and need > 0.8 * proposal.room_bytes
-        lines.say(lines.started(total, size, need, proposal.room_bytes, self._result("not exactly the full batch's gradients")))
-        self._say_reasons()
+
+        def say() -> None:
+            result = self._result("not exactly the full batch's gradients") if self._compared else "gradients not verified"
+            lines.say(lines.started(total, size, need, proposal.room_bytes, result))
+            self._say_reasons()
+
+        # Whether a forward pass changes buffers is seen in the first part: until then nothing is called the same.
+        self._compared = not split or not self._light.others(norms.NORMS)
+        self._start = say
+        if self._compared:
+            self._say_start()
         return micro
+
+    def _say_start(self) -> None:
+        say, self._start = self._start, None
+        if say is not None:
+            say()
 
     def _may_split(self, batch: Any, total: int) -> bool:
         """Whether the parts add up to the whole. Tried before the first split and now and then again: batches differ."""
         if self._refused is not None:
             return False
         ignored = self.normalize is None and not self._seen_ignored and self._rule is weigh.SAMPLES and weigh.holds_ignored(batch)
-        again = self.split_steps & (self.split_steps - 1) == 0 and self._probed_at != self.split_steps
+        again = self._looks_closer and self._probed_at != self.split_steps
         if self._rule is not None and not ignored and not again:
             return True
         self._seen_ignored, self._probed_at = self._seen_ignored or ignored, self.split_steps
@@ -176,7 +193,15 @@ class Step:
         candidates = [*([] if before is None else [before]), *weigh.rules(self.model, self.loss, self.normalize, batch)]
         self._clear_gradients()  # of the step before: they only take room
         try:
-            self._rule = probe.settle(self.model, self.loss, candidates, batch, total, self._gradients)
+            settled = probe.settle(self.model, self.loss, candidates, batch, total, self._gradients)
+            self._rule = settled.rule
+            self.why += [reason for reason in settled.why if reason not in self.why]
+            if settled.note is not None:
+                self._once(settled.note)
+        except probe.OtherNumber as error:
+            if before is not None:
+                return True  # it was taken in parts before: if this batch is at fault, its own error says more
+            self._refused = str(error)
         except CannotSplit as error:
             if self.split_steps:
                 raise CannotSplit(
@@ -197,6 +222,11 @@ class Step:
             self.why.remove(UNVERIFIED)
         return self._refused is None
 
+    @property
+    def _looks_closer(self) -> bool:
+        """At the first split, and at the second, fourth, eighth … one."""
+        return self.split_steps & (self.split_steps - 1) == 0
+
     def _attempt(self, batch: Any, total: int, bounds: list[tuple[int, int]]) -> float | None:
         """The loss after one update; None if memory ran out, with everything as before."""
         self._clear_gradients()
@@ -205,12 +235,14 @@ class Step:
         before = budget.allocated_bytes(self.device) if len(bounds) > 1 or self.failures or not self.steps else None
         if self.device.type == "cuda" and len(bounds) > 1:
             torch.cuda.reset_peak_memory_stats(self.device)
-        self._update.failed_last = False
+        self._update.begin()
         text = None
         try:
             return self._run(batch, total, bounds)
-        except Exception as error:
-            if not failure.is_out_of_memory(error):
+        except BaseException as error:
+            if not isinstance(error, Exception) or not failure.is_out_of_memory(error):
+                if self._update.undone:
+                    self._light.put_back()  # with the weights, what the parts changed
                 raise
             text = failure.forget(error)
         # Outside of `except`: the error no longer holds the attempt's tensors.
@@ -230,16 +262,26 @@ class Step:
     def _run(self, batch: Any, total: int, bounds: list[tuple[int, int]]) -> float:
         split = len(bounds) > 1
         weights = self._gradients.weights(self._rule, batch, total, bounds)
-        value = None if weights is None else self._gradients(batch, total, bounds, weights)
+        look = self._look if split and self._looks_closer else None
+        value = None if weights is None else self._gradients(batch, total, bounds, weights, look)
         if value is None or (not split and self._gradients.learnt_nothing(batch, value)):
             self._clear_gradients()
             self.skipped += 1
             self._once("a batch held nothing that the loss counts: its update was skipped, where the full batch's would have been NaN")
             return math.nan
-        if split and self.split_steps == 0 and self._light.random.drawn():
+        if look is not None and self._light.random.drawn():
             self.why += [] if norms.RANDOM in self.why else [norms.RANDOM]
         self._update(split or self.failures > 0 or self.steps == 0)
         return float(value)
+
+    def _look(self) -> None:
+        """Whether the forward pass of a part has changed what a full batch's would have changed once."""
+        changed = [name for name in self._light.changed(norms.NORMS) if name not in self._named]
+        if changed:
+            self._named.update(changed)
+            self.why.append(norms.changes(changed))
+        self._compared = True
+        self._say_start()
 
     def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, total: int) -> None:
         self.steps += 1
@@ -263,6 +305,7 @@ class Step:
 
     def _again(self, micro: sizing.MicroBatch, largest: int, total: int, repeated: set[int]) -> None:
         """The same samples once more where that may help, else half as many at a time, or the reason why not."""
+        self._say_start()
         if self._update.use_host_next:
             # The copy to fall back on was in the way: it moves out, and the samples stay.
             self._update.use_host_next = False

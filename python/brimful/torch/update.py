@@ -2,7 +2,8 @@
 
 In: accumulated gradients. Out: one update: unscaled, clipped, stepped, scheduled, each once; or `undo`, which puts everything back. A copy
 is kept for the time of the step while there is danger: at the first step, in split batches, after a failure, and where little memory is
-left. Without danger there is none: it would cost time, and what it guards against does not happen with room to spare.
+left. Without danger there is none: it would cost time, and what it guards against does not happen with room to spare. A copy never
+outlives its step: written back later, it would undo what others did to the weights since.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Update:
         self.tight = True
         self.use_host_next = False
         self.failed_last = False
+        #: Whether an error of another kind had the update undone.
+        self.undone = False
         self._on_host = False
         self._copy: guard.Copy | None = None
         self._changing = False
@@ -42,7 +45,24 @@ class Update:
         self._short = True
         self._said = False
 
+    def begin(self) -> None:
+        """A new attempt: nothing of an earlier one is left to undo."""
+        self._copy, self._changing = None, False
+        self.failed_last = self.undone = False
+
     def __call__(self, danger: bool) -> None:
+        """Updates. Out of memory, the caller lets go of what the error holds and calls `undo`; other errors undo at once."""
+        try:
+            self._apply(danger)
+        except BaseException as error:  # an interrupt, too
+            if not isinstance(error, Exception) or not failure.is_out_of_memory(error):
+                copy, self._copy, self._changing = self._copy, None, False
+                if copy is not None:
+                    copy.put_back()
+                    self.undone = True
+            raise
+
+    def _apply(self, danger: bool) -> None:
         self.failed_last = True
         if danger or self.tight or self._is_short():
             self._copy = self._kept()

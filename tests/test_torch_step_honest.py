@@ -1,0 +1,181 @@
+"""`brimful.torch.Step` calls nothing exact that is not, refuses nothing that may be split, and keeps no copy past its step."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import brimful.torch  # noqa: E402
+from brimful.fitting import CannotSplit  # noqa: E402
+from brimful.torch import budget, norms, probe  # noqa: E402
+from torch import nn  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def four_at_a_time(tmp_path, monkeypatch):
+    """The size that the plan would propose."""
+    monkeypatch.setenv("BRIMFUL_CACHE", str(tmp_path))
+    monkeypatch.setattr(budget, "propose", lambda *_: budget.Proposal(4, 1 << 40))
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Made(nn.Module):
+    """A layer, and something that is done to its inputs."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.layer, self.before = nn.Linear(4, 2), before
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        return self.layer(self.before(self, x))
+
+
+def counted(model, x):
+    model.calls += model.training
+    return x
+
+
+def spectral(wrap):
+    return nn.Sequential(wrap(nn.Linear(4, 6)), nn.Linear(6, 2))
+
+
+@pytest.mark.parametrize(
+    "model, name",
+    [
+        (spectral(nn.utils.spectral_norm), "0.weight_u"),
+        (spectral(nn.utils.parametrizations.spectral_norm), "0.parametrizations.weight.0._u"),
+        (Made(counted), "calls"),
+    ],
+)
+def test_state_that_a_forward_pass_changes_is_named(model, name, capfd):
+    step = brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+    step((torch.randn(8, 4), torch.randn(8, 2)))
+    assert step.split_steps == 1 and not step.exact and len(step.why) == 1 and f"changes {name}" in step.why[0]
+    said = capfd.readouterr().err
+    assert said.count("changes " + name) == 1 and "running 2 × 4" in said and "same gradients" not in said + step.summary()
+
+
+def test_a_buffer_that_stays_keeps_nothing_from_being_the_same(capfd):
+    model = Made(lambda model, x: x)
+    model.calls.fill_(torch.nan)  # equals itself here
+    step = brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+    step((torch.randn(8, 4), torch.randn(8, 2)))
+    assert step.exact and capfd.readouterr().err.count("same gradients") == 1
+
+
+@pytest.mark.parametrize("momentum", [0.3, 1.0, None])
+def test_statistics_of_instance_norm_are_those_of_the_full_batch(momentum):
+    torch.manual_seed(0)
+    model, twin = (nn.Sequential(nn.InstanceNorm1d(3, momentum=momentum, track_running_stats=True)).double() for _ in range(2))
+    model.append(nn.Linear(5, 1).double())
+    x = torch.randn(10, 3, 5).double() * torch.arange(1, 11).view(-1, 1, 1)
+    step = brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+    step((x, torch.randn(10, 3, 1).double()))
+    twin(x)
+    assert step.split_steps == 1 and step.exact and model[0].momentum == momentum
+    for left, right in zip(model[0].buffers(), twin[0].buffers()):
+        torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize("source", ["random", "numpy"])
+def test_random_numbers_of_others_are_seen(source):
+    draw = random.random if source == "random" else pytest.importorskip("numpy").random.rand
+    model = Made(lambda model, x: x * (1.0 + draw()) if model.training else x)
+    step = brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+    step((torch.randn(8, 4), torch.randn(8, 2)))
+    assert step.why == [norms.RANDOM]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_update_is_undone_and_forgotten(error):
+    class Fragile(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            if armed.pop("interrupt", False):
+                raise error
+
+    def before(model, x):
+        if model.training and armed.pop("out of memory", False):
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return x
+
+    armed = {}
+    model = Made(before)
+    step = brimful.torch.Step(model, nn.MSELoss(), Fragile(model.parameters(), lr=0.1))
+    batch = (torch.randn(8, 4), torch.randn(8, 2))
+    old = [parameter.detach().clone() for parameter in model.parameters()]
+    armed["interrupt"] = True
+    with pytest.raises(error):
+        step(batch)
+    assert all(torch.equal(a, b) for a, b in zip(old, model.parameters()))
+    other = nn.Linear(4, 2)
+    model.layer.load_state_dict(other.state_dict())
+    armed["out of memory"] = True
+    step(batch)
+    assert step.failures == 1
+    nn.functional.mse_loss(other(batch[0]), batch[1]).backward()
+    for mine, expected in zip(model.parameters(), other.parameters()):
+        torch.testing.assert_close(mine.detach(), expected.detach() - 0.1 * expected.grad)
+
+
+def rmse(outputs, batch):
+    return (outputs - batch[1]).square().mean().sqrt()
+
+
+def test_a_root_of_a_mean_is_not_a_sum_of_parts():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 5000)
+    batch = (torch.randn(8, 4), torch.randn(8, 5000))
+    with torch.no_grad():
+        parts = [rmse(model(batch[0][rows]), [None, batch[1][rows]]) for rows in (slice(0, 2), slice(2, 8), slice(0, 8))]
+    assert float(parts[0] * 0.25 + parts[1] * 0.75) == pytest.approx(float(parts[2]), rel=2e-4)  # the values do not tell
+    step = brimful.torch.Step(model, rmse, sgd(model))
+    step(batch)
+    assert step.split_steps == 0 and step.exact
+
+
+def test_a_model_with_its_own_loss_is_compared_by_values_and_that_is_said(capfd):
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x, y):
+            return {"loss": nn.functional.mse_loss(self.layer(x), y)}
+
+    model = Own()
+    step = brimful.torch.Step(model, None, sgd(model))
+    step({"x": torch.randn(8, 4), "y": torch.randn(8, 2)})
+    assert step.split_steps == 1 and capfd.readouterr().err.count(probe.VALUES_ONLY) == 1
+
+
+def test_a_model_for_one_number_of_samples_runs_whole_until_a_split_is_needed():
+    def before(model, x):
+        if model.training and hungry:
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return x.reshape(8, -1)[:, :4]
+
+    hungry = []
+    model = Made(before)
+    step = brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+    batch = (torch.randn(8, 4), torch.randn(8, 2))
+    step(batch)
+    assert step.split_steps == 0 and step.exact
+    hungry.append(True)
+    with pytest.raises(CannotSplit, match="does not take another number of samples"):
+        step(batch)
+
+
+def test_noise_in_evaluation_mode_is_told_from_coupling():
+    noise = Made(lambda model, x: x + torch.randn_like(x))
+    batch = (torch.randn(8, 4), torch.randn(8, 2))
+    step = brimful.torch.Step(noise, nn.MSELoss(), sgd(noise))
+    step(batch)
+    assert step.split_steps == 1 and set(step.why) == {probe.NOISY, norms.RANDOM}
+    coupling = brimful.torch.Step(noise, rmse, sgd(noise))
+    coupling(batch)
+    assert coupling.split_steps == 0
