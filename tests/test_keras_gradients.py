@@ -107,10 +107,7 @@ def test_random_models_and_splits(backend, kind, seed):
     assert found["weights"] <= TOLERANCE[kind], found
     assert found["optimizer"] <= TOLERANCE[kind], found
     assert found["logs"] <= TOLERANCE[kind], found
-    spec = found["spec"]
-    if not (backend == "tensorflow" and len(spec["outputs"]) > 1 and spec["optimizer"] in ("adamw", "ema") and not spec["eager"]):
-        # There the losses of single outputs are another mean over batches than Keras's: see KNOWN.
-        assert found["all_logs"] <= TOLERANCE[kind], found
+    assert found["all_logs"] <= TOLERANCE[kind], found
     if kind == "float64":
         # Each weight for itself: a small one that is wrong does not hide behind a large one.
         assert found["by_array"] <= TOLERANCE[kind], found
@@ -151,15 +148,9 @@ def test_plain_averaging_of_parts_would_fail(backend):
     assert len(missed) > len(found) / 2, sorted(line["weights"] for line in found)
 
 
-#: What is known to differ: Keras on TensorFlow takes each output's loss as an unweighted mean over batches, where the last is smaller.
-KNOWN = {("tensorflow", "several_outputs"): "the logs of single outputs weight batches by their rows; Keras's on TensorFlow do not"}
-
-
 @pytest.mark.parametrize("name", FIT)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_fit_gives_what_keras_gives(backend, name, request):
-    if (backend, name) in KNOWN:
-        request.applymarker(pytest.mark.xfail(reason=KNOWN[backend, name], strict=True))
+def test_fit_gives_what_keras_gives(backend, name):
     if name == "several_steps_at_once" and backend == "torch":
         pytest.skip("Keras has no steps_per_execution on PyTorch")
     if name == "loader_of_torch":

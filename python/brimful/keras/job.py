@@ -126,6 +126,7 @@ class Job:
             progress.gradients = gradients
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+            kind.size.good = max(kind.size.good, end - begin)
         logs = self._finish(data, rows, progress, collect)
         if progress.seeds:
             backend.set_seeds(progress.seeds_after)
@@ -169,6 +170,7 @@ class Job:
             loss, values, predicted = backend.test_part(part, rule, (end - begin) / rows, progress.counts, collect)
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+            kind.size.good = max(kind.size.good, end - begin)
         progress.logs = self._finish(data, rows, progress, collect)
 
     def predict(self, data: tuple) -> Any:
@@ -271,6 +273,7 @@ class Job:
             # Nothing failed yet: what went well is no limit.
             start = max(known, proposal.size)
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
+        kind.base_bytes = used
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():
                 raise DoesNotFit(words.too_large(kind, rows))
@@ -352,6 +355,7 @@ class Job:
     def _failed(self, kind: Kind, data: tuple, rows: int, progress: Progress, said: str) -> None:
         """After an attempt that ran out of memory: its traces removed, and the next size chosen."""
         kind.failures += 1
+        progress.failures += 1
         if progress.kept is not None:
             self.backend.put_back(progress.kept)
             progress.kept = None
@@ -428,6 +432,9 @@ class Job:
         kind.peak_bytes = max(kind.peak_bytes, peak or 0)
         largest = max(end - begin for begin, end in sizing.parts(rows, kind.size.size))
         before = kind.size.size
+        if kind.base_bytes:
+            # What is there without any sample: with the first peak it says how much a sample takes.
+            kind.size.peaks.setdefault(0, kind.base_bytes)
         if self.wanted_bytes is not None and peak and peak > self.wanted_bytes and largest > 1 and self.forbidden is None:
             # A limit that the user gave is not the allocator's: nothing failed, and it is kept all the same.
             size = kind.size.failed(largest)
@@ -436,7 +443,10 @@ class Job:
             )
             self.backend.reset_peak()
             return
-        if kind.size.succeeded(largest if kind.size.size < rows else rows, peak, self.wanted_bytes or self.backend.limit_bytes()):
+        # Where the result depends on the parts, they are not changed for a little more speed.
+        room = None if self.findings else self.limit_bytes()
+        clean = peak if progress.failures == 0 else None
+        if kind.size.succeeded(largest if kind.size.size < rows else rows, clean, room):
             lines.say(
                 f"there is room: {lines.taken(kind.size.asked, kind.size.size)} from step {kind.steps + 1} on, after {before} at a time"
             )

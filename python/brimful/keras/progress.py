@@ -18,6 +18,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.kept: Any = None
+        self.failures = 0
         self.done = 0
         self.parts = 0
         self.trying = 0
@@ -48,3 +49,5 @@ class Kind:
         self.failures = 0
         self.most_parts = 1
         self.peak_bytes = 0
+        #: What was in use before the first step.
+        self.base_bytes = 0

@@ -70,7 +70,7 @@ class Backend:
         return torch.cuda.memory_allocated(self._torch_device) if self.cuda else None
 
     def peak_bytes(self) -> int | None:
-        return torch.cuda.max_memory_reserved(self._torch_device) if self.cuda else None
+        return torch.cuda.max_memory_allocated(self._torch_device) if self.cuda else None
 
     def reset_peak(self) -> None:
         if self.cuda:
