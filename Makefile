@@ -18,7 +18,7 @@ test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
 test-python: build package lint-python ## End-to-end tests against real frameworks, in a virtual environment of their own
-	$(VENV)/bin/python -m pytest tests
+	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
 package: $(VENV)/ready ## Build the Python package and install it into .venv

@@ -157,7 +157,7 @@ def test_a_torch_example_trains_where_it_ran_out_of_memory(case, tmp_path):
     assert_same_training(case, tmp_path, fitted, whole)
 
 
-#: Takes 6 to 9 minutes on two cores: 1,000 images of 256 x 256, five times.
+#: Takes 3 to 6 minutes on two cores: 1,000 images of 256 x 256, five times.
 slow = pytest.mark.skipif(not os.environ.get("BRIMFUL_SLOW_TESTS"), reason="set BRIMFUL_SLOW_TESTS=1 to run what takes minutes")
 
 
