@@ -27,6 +27,12 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "brimful"
 
 
+def about(room_bytes: int) -> int:
+    """The room in coarse steps: two runs on the same machine find almost the same, and one may use what the other learnt."""
+    step = 1 << max(0, room_bytes.bit_length() - 5)
+    return room_bytes // step * step
+
+
 class Learnt:
     """Sizes that went well or failed, for one kind of job."""
 
@@ -50,9 +56,9 @@ class Learnt:
             return None if bad is None else max(1, bad // 2)
         return good if bad is None else max(1, min(good, bad - 1))
 
-    def failed(self, room_bytes: int) -> bool:
-        """Whether any size is known to fail in as little room as this."""
-        return any(room >= room_bytes for room, _ in self._bad)
+    def too_large(self, room_bytes: int) -> int | None:
+        """The smallest size that is known to fail in as much room as this."""
+        return min((size for room, size in self._bad if room >= room_bytes), default=None)
 
     def good(self, room_bytes: int, size: int) -> None:
         """So many samples at a time went well in this room: that fewer failed in as much is out of date."""

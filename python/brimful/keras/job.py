@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
-from brimful.fitting.learnt import Learnt
+from brimful.fitting.learnt import Learnt, about
 
 from . import arrays, backends, batches, findings, numerics, planning, probe, state, terms, words
 from .progress import Kind, Progress
@@ -265,15 +265,15 @@ class Job:
         others = max(0, used - planning.own_bytes(self.model, training))
         room = max(0, limit - others)
         learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
-        job = self if training and learnt.start(room) is None else None
+        job = self if training and learnt.start(about(room)) is None else None
         proposal = planning.propose(self.model, rows, data, room, training, job) if room else planning.Proposal()
-        known = learnt.start(room)
+        known = learnt.start(about(room))
         start = proposal.size if known is None else known
-        if known is not None and proposal.size and not learnt.failed(room):
+        if known is not None and proposal.size and learnt.too_large(about(room)) is None:
             # Nothing failed yet: what went well is no limit.
             start = max(known, proposal.size)
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
-        kind.base_bytes = used
+        kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():
                 raise DoesNotFit(words.too_large(kind, rows))
@@ -378,7 +378,7 @@ class Job:
             lines.say(f"step {step} ran out of memory at {tried} samples, which went well before: the same samples once more")
             return
         progress.again = 0
-        kind.learnt.bad(kind.room_bytes, tried)
+        kind.learnt.bad(about(kind.room_bytes), tried)
         predicts = kind is self.kinds.get("predict")
         try:
             if rows > 1:
@@ -456,7 +456,7 @@ class Job:
         """What was learnt is kept, and said."""
         for name, kind in self.kinds.items():
             if kind.steps and (kind.size.size < kind.size.asked or kind.failures):
-                kind.learnt.good(kind.room_bytes, kind.size.size)
+                kind.learnt.good(about(kind.room_bytes), kind.size.size)
                 kind.learnt.save()
             if name == "train" and kind.steps and (kind.most_parts > 1 or kind.failures):
                 lines.say(words.summary(kind, self.limit_bytes()))

@@ -32,15 +32,9 @@ def known_before(model: torch.nn.Module, optimizer: Any, precision: str, batch: 
     )
 
 
-def about(room_bytes: int) -> int:
-    """The room in coarse steps: two runs on the same machine find almost the same, and one may use what the other learnt."""
-    step = 1 << max(0, room_bytes.bit_length() - 5)
-    return room_bytes // step * step
-
-
 def first(model: Any, loss: Any, optimizer: Any, precision: str, batch: Any, total: int, room: int, before: learnt.Learnt) -> Any:
     """The proposal for the first step."""
-    known = before.start(about(room))
+    known = before.start(learnt.about(room))
     if known is not None and known >= total:
         return budget.Proposal(total, room)
     proposal = budget.propose(model, batch, loss, optimizer, precision, room)

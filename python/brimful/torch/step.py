@@ -145,7 +145,7 @@ class Step:
         room = self.budget.step_bytes(budget.own_bytes(self.model, self.optimizer))
         job = (self.model, self.loss, self.optimizer)
         self._learnt = start.known_before(self.model, self.optimizer, self.precision, batch, total)
-        self._room = start.about(room)
+        self._room = learnt.about(room)
         proposal = start.first(*job, self.precision, batch, total, room, self._learnt)
         if self.allow == "numerics" and self.precision == "keep" and proposal.size < total:
             mixed = budget.propose(self.model, batch, self.loss, self.optimizer, "mixed_bfloat16", room)
