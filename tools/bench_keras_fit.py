@@ -3,7 +3,8 @@
     KERAS_BACKEND=tensorflow python tools/bench_keras_fit.py [ROUNDS]
 
 `unsplit`: brimful.keras.fit against model.fit, with a batch that fits. `in 4`: a batch in four parts against model.fit with batches of
-the size of a part. Printed are medians of the ratios, of wall time and of CPU time; the targets are 1.02 and 1.10.
+the size of a part. Printed are the ratio of the least
+wall times, and medians of the ratios of wall time and of CPU time; the targets are 1.02 and 1.10.
 """
 
 import os
@@ -75,7 +76,9 @@ def compare(make, parts, rounds):
         planning.propose = proposed
     assert fitted.__dict__["_brimful_job"].kinds["train"].most_parts == parts
     step_ms = statistics.median(before[0] for before, _ in pairs) * 1000 / (len(x) / (batch // parts))
-    return [statistics.median(after[index] / before[index] for before, after in pairs) for index in (0, 1)], step_ms
+    # An epoch of either side takes one of two times on a machine of few cores; the least of each side compares like with like.
+    least = min(after[0] for _, after in pairs) / min(before[0] for before, _ in pairs)
+    return [least, *(statistics.median(after[index] / before[index] for before, after in pairs) for index in (0, 1))], step_ms
 
 
 def main():
@@ -83,8 +86,11 @@ def main():
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, {rounds} rounds")
     for make in (convolutions, dense):
         for parts, name in ((1, "unsplit"), (4, "in 4")):
-            (wall, cpu), step_ms = compare(make, parts, rounds)
-            print(f"{make.__name__:14} {name:8} wall {wall:.3f}  cpu {cpu:.3f}  (a plain step takes {step_ms:.0f} ms)", flush=True)
+            (least, wall, cpu), step_ms = compare(make, parts, rounds)
+            print(
+                f"{make.__name__:14} {name:8} least {least:.3f}  wall {wall:.3f}  cpu {cpu:.3f}  (a plain step takes {step_ms:.0f} ms)",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
