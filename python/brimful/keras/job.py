@@ -273,12 +273,12 @@ class Job:
             # Nothing failed yet: what went well is no limit.
             start = max(known, proposal.size)
         kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
-        kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
         if proposal.least_bytes and proposal.least_bytes > room and known is None:
             if not self._lowered():
                 raise DoesNotFit(words.too_large(kind, rows))
             proposal = planning.propose(self.model, rows, data, room, training)
             kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
+        kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
         if kind.size.size < rows:
             self._look(data, rows, name)
             if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:

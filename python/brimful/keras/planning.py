@@ -65,7 +65,6 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
         "optimizer": _optimizer(model) if training else None,
         "device": "cpu",
         "inference": not training,
-        "precision": _policy(model),
     }
     try:
         whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, LEAST_BYTES)})
@@ -114,11 +113,6 @@ def _optimizer(model: Any) -> str | None:
     name = type(optimizer).__name__.lower()
     known = {kind.__name__.lower() for kind in vars(keras.optimizers).values() if isinstance(kind, type)}
     return name if name in known else None
-
-
-def _policy(model: Any) -> str | None:
-    """Nothing: each layer of the description says its own."""
-    return None
 
 
 def signature(model: Any, data: Any, training: bool) -> dict:

@@ -92,8 +92,12 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
     share: the part's share of the batch; without it nothing is weighted and the terms are only recorded.
     counts: what the whole batch divides each loss by, where that depends on the data.
     """
+    with _lock:
+        yield from _listening(model, rule, share, counts)
+
+
+def _listening(model: Any, rule: Rule, share: Any, counts: list | None) -> Iterator[Seen]:
     seen = Seen()
-    _lock.acquire()
     reduce, aggregate, call = keras_loss.reduce_weighted_values, model._aggregate_additional_loss, keras_loss.Loss.__call__
     depth = 0
 
@@ -148,7 +152,6 @@ def listening(model: Any, rule: Rule, share: Any = None, counts: list | None = N
         yield seen
     finally:
         keras_loss.reduce_weighted_values, keras_loss.Loss.__call__ = reduce, call
-        _lock.release()
         model.__dict__.pop("_aggregate_additional_loss", None)
         if trackers:
             compiled._metrics = trackers
@@ -163,7 +166,7 @@ def untracked(model: Any) -> Iterator[list]:
     if not means:
         yield values
         return
-    with listening(model, Rule(layers={})) as seen:
+    with listening(model, Rule()) as seen:
         yield values
     values.extend(seen.values)
 
