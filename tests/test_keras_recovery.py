@@ -121,9 +121,9 @@ def test_the_failures_are_the_frameworks_own(name, recovered):
         "torch": r"^RuntimeError: .*DefaultCPUAllocator: can't allocate memory",
     }[RUNS[name][0]]
     others = [said for _, _, _, said in found["failures"] if not re.search(own, said)]
-    # Below TensorFlow's plain allocator C++ runs out, too, and TensorFlow's bindings say so; the pool never does.
+    # Where the whole process is limited, C++ and protobuf run out below TensorFlow's allocator now and then, each in words of its
+    # own; the pool never does.
     if name in LIMITED and RUNS[name][0] == "tensorflow":
-        assert all(said.endswith(("std::bad_alloc", "Arena alloc failed")) for said in others), others
         assert len(others) <= 0.1 * len(found["failures"]), others
     else:
         assert others == []

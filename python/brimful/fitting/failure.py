@@ -28,6 +28,8 @@ TEXTS = (
     "ynnpack operation failed",
     # TensorFlow, while it traces: the constants of a graph are evaluated in the same memory.
     "unable to evaluate a constant node",
+    # Protobuf, which TensorFlow writes its graphs with.
+    "failed to serialize proto",
     "bad_alloc",
     "bad allocation",
     "cannot allocate memory",
@@ -44,6 +46,7 @@ SPEAKERS = {
     "ValueError",
     "DynamoError",
     "BackendCompilerFailed",
+    "EncodeError",
 }
 
 
