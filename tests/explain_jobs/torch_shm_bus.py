@@ -1,0 +1,25 @@
+"""Workers of a DataLoader that fill a shared block of memory larger than /dev/shm."""
+
+from multiprocessing import shared_memory
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Cached(Dataset):
+    def __init__(self):
+        self.block = shared_memory.SharedMemory(create=True, size=64 << 20)
+        self.images = np.ndarray((64, 1 << 20), "uint8", buffer=self.block.buf)
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        self.images[index] = index
+        return torch.tensor(self.images[index, :16])
+
+
+if __name__ == "__main__":
+    for step, batch in enumerate(DataLoader(Cached(), batch_size=4, num_workers=2)):
+        print("step", step, batch.shape, flush=True)
