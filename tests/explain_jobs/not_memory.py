@@ -45,9 +45,11 @@ elif where == "keyerror":
 elif where == "import":
     from torch.utils.data import DataLoaderV2  # noqa: F401
 elif where == "timeout":
+    import socket
     import urllib.request
 
-    urllib.request.urlopen("http://192.0.2.1/model.safetensors", timeout=2)
+    silent = socket.create_server(("127.0.0.1", 0))
+    urllib.request.urlopen(f"http://127.0.0.1:{silent.getsockname()[1]}/model.safetensors", timeout=2)
 elif where == "assertion":
     free_gb, needed_gb = 3.1, 2.4
     assert needed_gb > free_gb, f"expected the memory estimate ({needed_gb} GB) to exceed free memory ({free_gb} GB) in this test"
