@@ -68,6 +68,18 @@ would change that. Brimful must be installed in the Python that the command runs
 Exit codes: the command's own; 128 + n if signal n ended it; and
   2  bad usage, or a command that cannot be started: nothing was run";
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  brimful explain train.log
+  python train.py 2>&1 | brimful explain -
+  dmesg -T | brimful explain -
+  brimful explain train.log --format json | jq .cause
+
+Exit codes:
+  0  a cause was found
+  1  none was: the answer says which fact is missing
+  2  bad usage, or a log that cannot be read";
+
 const DEVICES_EXAMPLES: &str = "\
 Examples:
   brimful devices
@@ -93,6 +105,8 @@ pub enum Command {
     Plan(Box<PlanArgs>),
     /// Run a training script as it stands, inside a memory budget
     Fit(FitArgs),
+    /// Say what a dead job ran out of, why, and what to change
+    Explain(ExplainArgs),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
@@ -108,6 +122,18 @@ pub struct AccuracyArgs {
     /// The repository's fixtures: measured/*.jsonl and models/*/NAME.json
     #[arg(default_value = "fixtures")]
     pub fixtures: PathBuf,
+}
+
+/// `brimful explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArgs {
+    /// The job's output: a file, or - for standard input
+    pub log: Option<PathBuf>,
+
+    /// As text or as JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// `brimful plan`.

@@ -16,3 +16,4 @@ pub mod predict;
 pub mod report;
 pub mod plan;
 pub mod snapshot;
+pub mod explain;

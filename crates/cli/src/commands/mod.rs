@@ -3,5 +3,6 @@
 pub mod accuracy;
 pub mod calibrate;
 pub mod devices;
+pub mod explain;
 pub mod fit;
 pub mod plan;

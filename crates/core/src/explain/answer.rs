@@ -1,0 +1,195 @@
+//! The answer: what ran out, why, the evidence, what is missing, what to do.
+//!
+//! In: a [`Case`]. Out: an [`Explanation`], which `text` and JSON show alike. A cause is said only if it is likely; what is merely possible is
+//! listed with the fact that would decide.
+
+use serde::Serialize;
+
+use super::case::{Case, Sighting};
+use super::causes::{self, Claim, Code, Confidence};
+use super::growth::Growth;
+use super::phase::Phase;
+use super::remedies::{self, Advice};
+use super::sign::{Numbers, Resource, Weight};
+
+/// Lines quoted at most.
+const MOST_EVIDENCE: usize = 8;
+
+/// What a log says about a failure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The version of this schema.
+    pub schema: u32,
+    /// What ran out; none where nothing did, or nothing says so.
+    pub resource: Option<Resource>,
+    /// Why.
+    pub cause: Option<Named>,
+    /// What else it could be, the likelier first.
+    pub alternatives: Vec<Named>,
+    /// The figures.
+    pub numbers: Numbers,
+    /// What the job was doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// The lines that say so.
+    pub evidence: Vec<Quote>,
+    /// Lines that sound like a failure and are none.
+    pub not_failures: Vec<Quote>,
+    /// What would decide, and how to get it.
+    pub missing: Vec<Missing>,
+    /// What to do, the cheapest first.
+    pub remedies: Vec<Advice>,
+    /// Figures that grew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
+}
+
+/// A cause that is claimed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Named {
+    /// Its code.
+    pub code: Code,
+    /// One line.
+    pub title: &'static str,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Why, one sentence each.
+    pub because: Vec<String>,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct Quote {
+    /// Its number.
+    pub line: u64,
+    /// What it says.
+    pub text: String,
+}
+
+/// A fact that the log does not have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Missing {
+    /// Which.
+    pub fact: &'static str,
+    /// How to get it.
+    pub how: &'static str,
+}
+
+impl Explanation {
+    /// Judges a case.
+    pub(super) fn new(case: &Case) -> Explanation {
+        let claimed = |cause: &'static causes::Cause| (cause.judge)(case).map(|claim| (cause, claim));
+        let mut claims: Vec<(&causes::Cause, Claim)> = causes::REGISTRY.iter().filter_map(claimed).collect();
+        // Stable: of equal confidence the registry's order stands.
+        claims.sort_by(|(_, left), (_, right)| right.confidence.cmp(&left.confidence));
+        let supported = claims.first().is_some_and(|(_, claim)| claim.confidence >= Confidence::Likely);
+        let chosen = if supported { Some(claims.remove(0)) } else { None };
+        let evidence = evidence(case, chosen.as_ref().map(|(_, claim)| claim));
+        let denied = chosen.as_ref().is_some_and(|(cause, _)| cause.code == Code::NotMemory);
+        let resource = case.resource.filter(|_| !denied);
+        let code = chosen.as_ref().map(|(cause, _)| cause.code);
+        Explanation {
+            schema: 1,
+            resource: corrected(resource, code),
+            missing: if supported { Vec::new() } else { missing(case) },
+            remedies: remedies::advise(code, &claims.iter().map(|(cause, _)| cause.code).collect::<Vec<_>>(), case.resource),
+            cause: chosen.map(|(cause, claim)| named(cause, claim)),
+            alternatives: if denied { Vec::new() } else { claims.into_iter().map(|(cause, claim)| named(cause, claim)).collect() },
+            numbers: case.numbers.clone(),
+            doing: case.place.as_ref().filter(|_| !denied).map(|place| format!("{} ({})", place.phase.name(), place.shown_by)),
+            not_failures: warnings(case),
+            growth: case.growth.clone(),
+            evidence,
+        }
+    }
+
+    /// Whether a cause was found.
+    pub fn found(&self) -> bool {
+        self.cause.is_some()
+    }
+}
+
+/// No space, where multiprocessing writes, is shared memory.
+fn corrected(resource: Option<Resource>, code: Option<Code>) -> Option<Resource> {
+    match code {
+        Some(Code::WorkerSharedMemory) => Some(Resource::SharedMemory),
+        _ => resource,
+    }
+}
+
+fn named(cause: &causes::Cause, claim: Claim) -> Named {
+    Named { code: cause.code, title: cause.title, confidence: claim.confidence, because: claim.because }
+}
+
+fn quote(sighting: &Sighting) -> Quote {
+    Quote { line: sighting.line, text: sighting.text.clone() }
+}
+
+/// The failure's own line first, then what fills it up, in the order of the log.
+fn evidence(case: &Case, claim: Option<&Claim>) -> Vec<Quote> {
+    let Some(failure) = case.failure() else { return Vec::new() };
+    let mut quotes = vec![quote(failure)];
+    let extra = claim.map_or(&[][..], |claim| &claim.lines);
+    let wanted = |other: &&Sighting| {
+        let related = other.sign.resource == failure.sign.resource && other.sign.weight >= Weight::Symptom;
+        let figures = other.sign.weight == Weight::Context && other.numbers.count() > 0 && failure.sign.weight != Weight::Denial;
+        related || figures || extra.contains(&other.line)
+    };
+    for other in case.sightings.iter().filter(wanted) {
+        let quote = quote(other);
+        let known = quotes.iter().any(|known| known.line == quote.line || known.text == quote.text);
+        if !known && quotes.len() < MOST_EVIDENCE {
+            quotes.push(quote);
+        }
+    }
+    if let Some(growth) = case.growth.as_ref().filter(|growth| extra.contains(&growth.last_line)) {
+        quotes.push(Quote { line: growth.last_line, text: growth.text.trim().to_owned() });
+    }
+    quotes
+}
+
+fn warnings(case: &Case) -> Vec<Quote> {
+    let mut found: Vec<&Sighting> = Vec::new();
+    for sighting in case.sightings.iter().filter(|sighting| sighting.sign.weight == Weight::Warning) {
+        if !found.iter().any(|known| known.sign.id == sighting.sign.id) {
+            found.push(sighting);
+        }
+    }
+    found.into_iter().map(quote).collect()
+}
+
+/// What would decide.
+fn missing(case: &Case) -> Vec<Missing> {
+    let mut found = Vec::new();
+    let Some(failure) = case.failure() else {
+        let fact = "a line that says how the job ended";
+        let how = "pass the job's whole output: python train.py 2>&1 | brimful explain -";
+        return vec![Missing { fact, how }];
+    };
+    match case.resource {
+        Some(Resource::GpuMemory) => {
+            if case.place.is_none() || case.phase() == Some(Phase::MoveData) {
+                found.push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
+            }
+            if case.numbers.capacity_bytes.is_none() {
+                found.push(Missing { fact: "how much the device has, and who holds it", how: "run nvidia-smi while the job runs, or brimful devices" });
+            }
+            if case.numbers.requested_bytes.is_none() {
+                found.push(Missing { fact: "how much was asked for", how: "pass the lines around the error: the allocator's message has the figures" });
+            }
+        }
+        Some(Resource::HostMemory | Resource::ContainerLimit) if failure.sign.weight == Weight::Symptom => {
+            let how = "sudo dmesg -T | grep -i -E 'out of memory|oom' (journalctl -k, kubectl describe pod, sacct -j JOB)";
+            found.push(Missing { fact: "who ended the process", how });
+            found.push(Missing { fact: "how its memory grew", how: "run it again with the memory written down: /usr/bin/time -v python train.py" });
+        }
+        Some(Resource::HostMemory) => {
+            found.push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
+        }
+        Some(Resource::SharedMemory) => {
+            found.push(Missing { fact: "whether /dev/shm was full", how: "df -h /dev/shm while the job runs" });
+        }
+        _ => {}
+    }
+    found
+}

@@ -1,0 +1,134 @@
+//! Everything a log said, in one place: what the causes look at.
+//!
+//! In: sightings in the order of the log. Out: the failure that counts, what ran out, its figures, and where the job was. Nothing here knows
+//! causes.
+
+use super::growth::Growth;
+use super::phase::{Phase, Place};
+use super::shapes;
+use super::sign::{Numbers, Resource, Sign, Weight};
+use super::traceback::Frame;
+
+/// A sign in a line of the log.
+#[derive(Clone)]
+pub struct Sighting {
+    /// Which.
+    pub sign: &'static Sign,
+    /// The number of its line.
+    pub line: u64,
+    /// What the line says.
+    pub text: String,
+    /// Its figures.
+    pub numbers: Numbers,
+    /// The frames above it.
+    pub frames: Vec<Frame>,
+    /// What they say.
+    pub place: Option<Place>,
+}
+
+/// A log, read.
+pub struct Case {
+    /// All that was seen, in the order of the log.
+    pub sightings: Vec<Sighting>,
+    /// The failure that counts: an index into the sightings.
+    pub primary: Option<usize>,
+    /// What ran out.
+    pub resource: Option<Resource>,
+    /// The figures of that failure, filled up from what was said around it.
+    pub numbers: Numbers,
+    /// Where the job was.
+    pub place: Option<Place>,
+    /// What grew from line to line.
+    pub growth: Option<Growth>,
+}
+
+/// Denials that explain what only looks like memory, and those that every failure may bring along.
+const STRONG_DENIALS: [&str; 4] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota"];
+
+impl Case {
+    /// Puts the sightings together.
+    pub fn new(sightings: Vec<Sighting>, growth: Option<Growth>) -> Case {
+        let primary = primary(&sightings);
+        let mut case = Case { primary, resource: None, numbers: Numbers::default(), place: None, growth, sightings };
+        let Some(first) = case.failure() else { return case };
+        let mut numbers = first.numbers.clone();
+        let same = |other: &&Sighting| other.sign.weight != Weight::Warning && (other.sign.resource == first.sign.resource || other.sign.weight == Weight::Context);
+        for other in case.sightings.iter().filter(same) {
+            numbers.fill(&other.numbers);
+        }
+        if let (Some(shape), Some(dtype)) = (&numbers.shape, &numbers.dtype) {
+            numbers.tensor_bytes = shapes::tensor_bytes(shape, dtype);
+        }
+        let mut resource = first.sign.resource;
+        // TensorFlow and XLA say the same of a CPU.
+        if resource == Some(Resource::GpuMemory) && numbers.device.as_deref().is_some_and(|device| device.to_ascii_uppercase().contains("CPU")) {
+            resource = Some(Resource::HostMemory);
+        }
+        let rank = |sighting: &&Sighting| sighting.sign.resource == first.sign.resource && sighting.place.is_some();
+        case.place = first.place.clone().or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
+        case.numbers = numbers;
+        case.resource = resource;
+        case
+    }
+
+    /// The failure that counts.
+    pub fn failure(&self) -> Option<&Sighting> {
+        self.primary.map(|index| &self.sightings[index])
+    }
+
+    /// Whether a sign was seen.
+    pub fn saw(&self, id: &str) -> bool {
+        self.seen(id).is_some()
+    }
+
+    /// The first sighting of a sign.
+    pub fn seen(&self, id: &str) -> Option<&Sighting> {
+        self.sightings.iter().find(|sighting| sighting.sign.id == id)
+    }
+
+    /// What the job was doing.
+    pub fn phase(&self) -> Option<Phase> {
+        self.place.as_ref().map(|place| place.phase)
+    }
+
+    /// Whether the failure that counts is of this resource.
+    pub fn of(&self, resource: Resource) -> bool {
+        self.resource == Some(resource)
+    }
+
+    /// Whether memory of any kind ran out.
+    pub fn of_memory(&self) -> bool {
+        matches!(self.resource, Some(Resource::GpuMemory | Resource::HostMemory))
+    }
+
+    /// The denial that counts, if no failure outweighs it.
+    pub fn denial(&self) -> Option<&Sighting> {
+        self.failure().filter(|failure| failure.sign.weight == Weight::Denial)
+    }
+}
+
+/// The failure that counts. An allocator that ran out says more than a process that was killed or a handle that was not made, whatever came
+/// last; of several, the one with figures, and of those the first: the others follow from it.
+fn primary(sightings: &[Sighting]) -> Option<usize> {
+    let strong = |sighting: &Sighting| STRONG_DENIALS.contains(&sighting.sign.id);
+    let assertion = sightings.iter().position(strong);
+    let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
+        let after_assertion = assertion.is_some_and(|at| at < index);
+        let class = match sighting.sign.weight {
+            Weight::Failure if sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some() => 70,
+            Weight::Failure if sighting.sign.id == "kernel.cgroup_kill" => 69,
+            // An assertion on the device makes every later call fail, in whatever words.
+            Weight::Failure if after_assertion && sighting.sign.id == "cuda.out_of_memory" => 20,
+            Weight::Failure if sighting.sign.cause.is_some() => 62,
+            Weight::Failure => 60,
+            Weight::Denial if strong(sighting) => 50,
+            Weight::Symptom if sighting.sign.cause.is_some() => 41,
+            Weight::Symptom => 40,
+            Weight::Denial => 30,
+            Weight::Context | Weight::Warning => return None,
+        };
+        Some((class, sightings.len() - index))
+    };
+    let scored = sightings.iter().enumerate().filter_map(|(index, sighting)| Some((score(index, sighting)?, index)));
+    scored.max().map(|(_, index)| index)
+}

@@ -1,0 +1,30 @@
+//! The batch, or the activations of even a small one, are too large: what remains when nothing else explains a failed step.
+
+use super::super::case::Case;
+use super::super::phase::Phase;
+use super::super::sizes::has_any;
+use super::{Cause, Claim, Code};
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::BatchTooLarge,
+    name: "batch_too_large",
+    title: "The batch, or its activations, are too large",
+    remedies: &["micro_batches", "mixed_precision", "activation_checkpointing", "smaller_batch", "smaller_inputs", "efficient_attention"],
+    judge,
+};
+
+fn judge(case: &Case) -> Option<Claim> {
+    if !case.of_memory() {
+        return None;
+    }
+    if let Some(place) = case.place.as_ref().filter(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Compile)) {
+        return Claim::likely(format!("it failed {} ({}), where activations and gradients are made", place.phase.name(), place.shown_by));
+    }
+    if let Some(op) = case.numbers.op.as_deref().filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"])) {
+        return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
+    }
+    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && case.failure()?.sign.id == "tensorflow.oom" {
+        return Claim::likely(format!("the tensor that did not fit has the shape of activations: {:?}", case.numbers.shape.as_deref().unwrap_or_default()));
+    }
+    None
+}

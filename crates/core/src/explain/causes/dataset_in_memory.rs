@@ -1,0 +1,38 @@
+//! The data set was read, copied or converted whole, and the host has no room for it.
+
+use super::super::case::Case;
+use super::super::phase::Phase;
+use super::super::sign::Resource;
+use super::{Cause, Claim, Code};
+use crate::bytes::human;
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::DatasetInMemory,
+    name: "dataset_in_memory",
+    title: "The data set is held whole in memory",
+    remedies: &["stream_data", "smaller_types", "memory_map", "chunked_reading", "fewer_workers"],
+    judge,
+};
+
+fn judge(case: &Case) -> Option<Claim> {
+    if !case.of(Resource::HostMemory) {
+        return None;
+    }
+    let failure = case.failure()?;
+    let arrays = matches!(failure.sign.id, "numpy.array" | "pandas.tokenizing" | "arrow.malloc");
+    let of_array = case.numbers.wanted_bytes().map_or(String::new(), |bytes| format!(" of {}", human(bytes)));
+    if failure.sign.id == "pandas.tokenizing" {
+        return Claim::certain("a file was being read whole into a table");
+    }
+    if case.phase() == Some(Phase::LoadData) {
+        let place = case.place.as_ref()?;
+        return Claim::likely(format!("it failed {} ({}){}", place.phase.name(), place.shown_by, if arrays { format!(", for one array{of_array}") } else { String::new() }));
+    }
+    if arrays && !matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update | Phase::Checkpoint | Phase::LoadModel)) {
+        return Claim::likely(format!("an array{of_array} was made on the host at once"));
+    }
+    if case.saw("tensorflow.shuffle") {
+        return Claim::possible("a shuffle buffer was being filled: it holds its elements in memory");
+    }
+    None
+}

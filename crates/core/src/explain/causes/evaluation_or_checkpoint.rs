@@ -1,0 +1,21 @@
+//! Training fits, and evaluating, predicting or saving beside it does not.
+
+use super::super::case::Case;
+use super::super::phase::Phase;
+use super::{Cause, Claim, Code};
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::EvaluationOrCheckpoint,
+    name: "evaluation_or_checkpoint",
+    title: "Evaluation, prediction or saving needs more than training",
+    remedies: &["smaller_evaluation_batch", "inference_mode", "move_results_to_host", "save_from_host"],
+    judge,
+};
+
+fn judge(case: &Case) -> Option<Claim> {
+    if !case.of_memory() {
+        return None;
+    }
+    let place = case.place.as_ref().filter(|place| matches!(place.phase, Phase::Evaluate | Phase::Checkpoint))?;
+    Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by))
+}

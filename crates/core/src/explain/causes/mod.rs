@@ -1,0 +1,151 @@
+//! Why a job ran out: one file each, one line in [`REGISTRY`], one page in `docs/causes/`.
+//!
+//! In: a [`Case`]. Out: claims, each with its reasons in figures. A cause that the log does not support claims nothing: a wrong confident answer
+//! is worse than none.
+
+mod batch_too_large;
+mod container_or_scheduler_limit;
+mod data_on_device;
+mod dataset_in_memory;
+mod disk_full;
+mod evaluation_or_checkpoint;
+mod file_descriptors;
+mod fragmentation;
+mod kernel_oom_kill;
+mod leak;
+mod message_size;
+mod model_too_large;
+mod not_memory;
+mod optimizer_state;
+mod other_process;
+mod reserved_at_start;
+mod tensor_too_large;
+mod threads;
+mod worker_shared_memory;
+mod workspace_or_handle;
+
+use serde::Serialize;
+
+use super::case::Case;
+
+/// A cause's stable code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is described by its file and its page")]
+pub enum Code {
+    BatchTooLarge,
+    TensorTooLarge,
+    ModelTooLarge,
+    OptimizerState,
+    DatasetInMemory,
+    DataOnDevice,
+    Leak,
+    Fragmentation,
+    OtherProcess,
+    ReservedAtStart,
+    WorkspaceOrHandle,
+    WorkerSharedMemory,
+    ContainerOrSchedulerLimit,
+    KernelOomKill,
+    EvaluationOrCheckpoint,
+    DiskFull,
+    FileDescriptors,
+    Threads,
+    MessageSize,
+    NotMemory,
+}
+
+/// How sure a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// Worth a look; not an answer.
+    Possible,
+    /// The log supports it, and nothing in it speaks against it.
+    Likely,
+    /// The log says it.
+    Certain,
+}
+
+/// What a cause has to say of a case.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Why, one sentence each, with the figures.
+    pub because: Vec<String>,
+    /// Lines that show it, beside that of the failure.
+    pub lines: Vec<u64>,
+}
+
+impl Claim {
+    fn new(confidence: Confidence, because: impl Into<String>) -> Option<Claim> {
+        Some(Claim { confidence, because: vec![because.into()], lines: Vec::new() })
+    }
+
+    fn certain(because: impl Into<String>) -> Option<Claim> {
+        Claim::new(Confidence::Certain, because)
+    }
+
+    fn likely(because: impl Into<String>) -> Option<Claim> {
+        Claim::new(Confidence::Likely, because)
+    }
+
+    fn possible(because: impl Into<String>) -> Option<Claim> {
+        Claim::new(Confidence::Possible, because)
+    }
+}
+
+/// A cause.
+pub struct Cause {
+    /// Its code; the page is `docs/causes/<code>.md`.
+    pub code: Code,
+    /// The code as text.
+    pub name: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// Remedies, the cheapest first.
+    pub remedies: &'static [&'static str],
+    /// What it says of a case.
+    pub judge: fn(&Case) -> Option<Claim>,
+}
+
+/// Every cause. Of two that are equally sure, the earlier one is said: those that figures show come before those that a place shows.
+pub const REGISTRY: [Cause; 20] = [
+    not_memory::CAUSE,
+    worker_shared_memory::CAUSE,
+    disk_full::CAUSE,
+    file_descriptors::CAUSE,
+    threads::CAUSE,
+    message_size::CAUSE,
+    container_or_scheduler_limit::CAUSE,
+    leak::CAUSE,
+    tensor_too_large::CAUSE,
+    other_process::CAUSE,
+    reserved_at_start::CAUSE,
+    fragmentation::CAUSE,
+    optimizer_state::CAUSE,
+    evaluation_or_checkpoint::CAUSE,
+    model_too_large::CAUSE,
+    data_on_device::CAUSE,
+    dataset_in_memory::CAUSE,
+    kernel_oom_kill::CAUSE,
+    workspace_or_handle::CAUSE,
+    batch_too_large::CAUSE,
+];
+
+/// A cause by its code as text.
+pub fn by_name(name: &str) -> Option<&'static Cause> {
+    REGISTRY.iter().find(|cause| cause.name == name)
+}
+
+/// A cause by its code.
+pub fn by_code(code: Code) -> &'static Cause {
+    REGISTRY.iter().find(|cause| cause.code == code).unwrap_or(&REGISTRY[0])
+}
+
+/// A claim of the wording itself: the sign's own cause.
+fn said(case: &Case, code: Code, because: &str) -> Option<Claim> {
+    let failure = case.failure()?;
+    (failure.sign.cause == Some(code)).then(|| Claim::certain(because))?
+}

@@ -1,0 +1,32 @@
+//! The weights alone do not fit.
+
+use super::super::case::Case;
+use super::super::phase::Phase;
+use super::super::sizes::has_any;
+use super::{Cause, Claim, Code, said};
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::ModelTooLarge,
+    name: "model_too_large",
+    title: "The model's weights do not fit",
+    remedies: &["half_precision_weights", "int8_weights", "shard_model", "cpu_offload", "narrower_layers", "smaller_embeddings"],
+    judge,
+};
+
+/// Parts of names that TensorFlow gives to ops that make weights.
+const NODES: [&str; 9] = ["initializer/", "initializers/", "truncatednormal", "randomuniform", "random_uniform", "statelessrandom", "glorot", "varhandleop", "/assign"];
+
+fn judge(case: &Case) -> Option<Claim> {
+    if let Some(claim) = said(case, Code::ModelTooLarge, "the message says that the model does not fit") {
+        return Some(claim);
+    }
+    if !case.of_memory() {
+        return None;
+    }
+    if case.phase() == Some(Phase::LoadModel) {
+        let place = case.place.as_ref()?;
+        return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
+    }
+    let op = case.numbers.op.as_deref()?;
+    (has_any(op, &NODES) && !has_any(op, &["gradient", "adam", "dropout"])).then(|| Claim::likely(format!("the operation that failed makes a weight: {op}")))?
+}

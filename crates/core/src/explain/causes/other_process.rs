@@ -1,0 +1,59 @@
+//! Another process, or another framework in the same one, holds the device's memory.
+
+use super::super::case::Case;
+use super::super::sign::Resource;
+use super::{Cause, Claim, Code};
+use crate::bytes::{GIB, human};
+
+/// What a process has outside the allocator: the context and loaded kernels, rarely more.
+const OUTSIDE_ALLOCATOR_BYTES: u64 = 2 * GIB;
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::OtherProcess,
+    name: "other_process",
+    title: "Another process holds the memory",
+    remedies: &["free_memory", "other_device", "memory_growth", "limit_per_process"],
+    judge,
+};
+
+fn judge(case: &Case) -> Option<Claim> {
+    if !case.of(Resource::GpuMemory) {
+        return None;
+    }
+    let numbers = &case.numbers;
+    let capacity = numbers.capacity_bytes?;
+    let own = numbers.reserved_bytes.or(numbers.allocated_bytes).or(numbers.process_bytes);
+    let others: u64 = others_bytes(case);
+    let needed = numbers.requested_bytes.unwrap_or(0).saturating_sub(numbers.free_bytes.unwrap_or(0));
+    if others >= capacity / 8 && others >= needed {
+        let sum = numbers.others.len();
+        let of_most = own.is_some_and(|own| others >= own) || others >= capacity / 4;
+        let because = format!("{} of {} are held by {sum} other process{}; the request needed {} more", human(others), human(capacity), if sum == 1 { "" } else { "es" }, human(needed));
+        return if of_most { Claim::certain(because) } else { Claim::possible(because) };
+    }
+    let (own, free) = (own?, numbers.free_bytes?);
+    if !numbers.others.is_empty() || numbers.process_bytes.is_some() {
+        return None;
+    }
+    let unaccounted = capacity.saturating_sub(own).saturating_sub(free).saturating_sub(OUTSIDE_ALLOCATOR_BYTES / 2);
+    (unaccounted >= capacity / 5 && unaccounted >= needed).then(|| {
+        Claim::likely(format!("of {} this job holds {} and {} are free: about {} belong to somebody else", human(capacity), human(own), human(free), human(unaccounted)))
+    })?
+}
+
+/// What other processes hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job reserved is.
+fn others_bytes(case: &Case) -> u64 {
+    let numbers = &case.numbers;
+    let own = numbers.reserved_bytes.or(numbers.allocated_bytes).unwrap_or(0);
+    let is_self = |bytes: u64| numbers.process_bytes.is_none() && bytes >= own && bytes - own <= OUTSIDE_ALLOCATOR_BYTES;
+    let mut found_self = false;
+    let mut sum = 0u64;
+    for process in &numbers.others {
+        if !found_self && is_self(process.bytes) {
+            found_self = true;
+        } else {
+            sum = sum.saturating_add(process.bytes);
+        }
+    }
+    sum
+}

@@ -1,0 +1,26 @@
+//! A library found no room for its handle, its workspace or its buffers: they lie beside the framework's pool.
+
+use super::super::case::Case;
+use super::super::sign::Resource;
+use super::{Cause, Claim, Code};
+
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::WorkspaceOrHandle,
+    name: "workspace_or_handle",
+    title: "A library found no room for its handle or workspace",
+    remedies: &["memory_growth", "free_memory", "limit_per_process", "micro_batches", "smaller_batch"],
+    judge,
+};
+
+fn judge(case: &Case) -> Option<Claim> {
+    let failure = case.failure()?;
+    if failure.sign.cause != Some(Code::WorkspaceOrHandle) || !case.of(Resource::GpuMemory) {
+        return None;
+    }
+    let because = match failure.sign.id {
+        "cuda.algorithm" => "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool",
+        "cuda.nccl_oom" => "NCCL found no room for its buffers, which lie beside the framework's pool",
+        _ => "a handle of a CUDA library could not be made; it needs memory beside the framework's pool",
+    };
+    Claim::likely(because)
+}

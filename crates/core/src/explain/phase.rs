@@ -1,0 +1,197 @@
+//! What a job was doing when it failed.
+//!
+//! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
+//! through the model the outer ones say whether it was training. What no frame shows stays unknown.
+
+use super::sizes::{has, has_any};
+use super::traceback::Frame;
+
+/// What a job was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Making the model, reading its weights or moving it to the device.
+    LoadModel,
+    /// Moving data to the device.
+    MoveData,
+    /// Reading or preparing data on the host.
+    LoadData,
+    /// In the model or the loss.
+    Forward,
+    /// Computing gradients.
+    Backward,
+    /// In the optimizer.
+    Update,
+    /// Measuring or predicting beside training.
+    Evaluate,
+    /// Writing or gathering the model's state.
+    Checkpoint,
+    /// Compiling.
+    Compile,
+}
+
+impl Phase {
+    /// As a sentence says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::LoadModel => "while the model was made or moved to the device",
+            Phase::MoveData => "while data was moved to the device",
+            Phase::LoadData => "while data was read or prepared",
+            Phase::Forward => "in the forward pass",
+            Phase::Backward => "in the backward pass",
+            Phase::Update => "in the optimizer",
+            Phase::Evaluate => "in evaluation or prediction",
+            Phase::Checkpoint => "while the state was saved or gathered",
+            Phase::Compile => "while the step was compiled",
+        }
+    }
+}
+
+/// Where a job failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it was doing.
+    pub phase: Phase,
+    /// The frame that shows it, in one line.
+    pub shown_by: String,
+    /// Whether an outer frame belongs to training.
+    pub training: bool,
+}
+
+/// Words in a file's path, a function's name or a line of code.
+struct Rule {
+    phase: Phase,
+    file: &'static [&'static str],
+    function: &'static [&'static str],
+    code: &'static [&'static str],
+}
+
+/// The first that holds for a frame decides it.
+const RULES: &[Rule] = &[
+    Rule {
+        phase: Phase::Checkpoint,
+        file: &["/checkpoint/state_dict", "checkpointing.py", "saving_lib", "model_checkpoint", "save_load"],
+        function: &[
+            "save_checkpoint", "_save_checkpoint", "save_pretrained", "save_model", "_save", "save_weights", "save_state", "full_state_dict",
+            "_gather_state_dict", "dump_checkpoint", "get_state_dict", "consolidate_state_dict", "_zero3_consolidated_16bit_state_dict",
+        ],
+        code: &["torch.save(", ".save_checkpoint(", ".save_pretrained(", "save_weights(", "model.save(", "np.save(", "pickle.dump("],
+    },
+    Rule {
+        phase: Phase::Update,
+        file: &["/torch/optim/", "\\torch\\optim\\", "/optimizers/", "\\optimizers\\", "ops/adam", "bitsandbytes/optim", "fused_adam", "stage_1_and_2", "zero/stage", "optax", "/optimizer.py", "galore", "adafactor.py"],
+        function: &["apply_gradients", "_create_slots", "_init_group", "init_state", "initialize_optimizer_states", "_init_state", "update_step", "add_variable_from_reference", "apply_updates", "_resource_apply_dense"],
+        code: &["optimizer.step(", "opt.step(", "optim.step(", "apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "scaler.step(", "optimizer.build("],
+    },
+    Rule {
+        phase: Phase::Backward,
+        file: &["/autograd/", "\\autograd\\", "backprop.py", "imperative_grad"],
+        function: &["backward", "run_backward", "_engine_run_backward", "gradient", "_gradient_function", "value_and_grad", "compute_gradients", "backward_pass"],
+        code: &[".backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
+    },
+    Rule {
+        phase: Phase::LoadModel,
+        file: &["modeling_utils.py", "model_loader", "checkpoint_loader", "load_checkpoint", "accelerate/utils/modeling", "safetensors", "weight_utils", "initializers", "core_model_loading"],
+        function: &[
+            "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict", "load_checkpoint", "set_module_tensor_to_device",
+            "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable", "load_pretrained_model", "_materialize_copy",
+            "_load_checkpoint", "load_checkpoint_and_dispatch", "dispatch_model", "load_lora_adapter", "reset_parameters", "__init__",
+        ],
+        code: &[
+            "model.to(", "model.cuda(", "net.to(", "net.cuda(", ".from_pretrained(", "load_state_dict(", "model = model", "module.to(", "pipe.to(", "pipeline.to(",
+            "torch.load(", "nn.Parameter(", "self.weight = ", "generator.to(", "encoder.to(", "unet.to(", "vae.to(", "model.half(", "model.float(", "pipe = ",
+            "init_params", "model.init(", "load_model(", "DistributedDataParallel(", "self.model.to(", "self.model.cuda(", "transformer.to(",
+        ],
+    },
+    Rule {
+        phase: Phase::LoadData,
+        file: &[
+            "pandas/", "pandas\\", "sklearn/preprocessing", "sklearn/feature", "/parsers/", "datasets/arrow", "io/parsers", "dataloader.py", "collate.py", "fetch.py",
+            "scipy/sparse", "sklearn/utils/validation", "shape_base.py", "npyio.py", "data_adapter", "pyarrow", "csv.py", "dataset_ops.py", "numpy_utils.py", "h5py",
+        ],
+        function: &[
+            "read_csv", "read_table", "read_parquet", "read_json", "read_excel", "load_data", "load_dataset", "toarray", "todense", "to_categorical", "get_dummies",
+            "default_collate", "vstack", "hstack", "concatenate", "stack", "__getitem__", "fit_transform", "transform", "astype", "load_images", "prepare_data",
+            "read_data", "preprocess", "merge", "concat", "pivot", "_collate_fn", "collate_fn", "load_training_data", "get_data", "make_dataset", "create_dataset",
+        ],
+        code: &[
+            "read_csv(", "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(", "np.hstack(", ".astype(", "to_categorical(", "pd.concat(",
+            "get_dummies(", ".toarray(", ".todense(", "np.empty(", "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
+            "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(", "read_parquet(", "from_tensor_slices(",
+            ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(", "Image.open(", "imread(", "f.read()", "np.full(", "np.dot(", ".values", "to_pandas(",
+        ],
+    },
+    Rule {
+        phase: Phase::MoveData,
+        file: &["data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py", "ops/convert_to_tensor", "apply_func.py", "send_to_device"],
+        function: &["scatter", "pin_memory", "convert_to_eager_tensor", "constant", "send_to_device", "move_data_to_device", "batch_to_device", "device_put", "_prepare_input", "_prepare_inputs", "transfer_batch_to_device"],
+        code: &[".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", "device=device", "device='cuda", "device=\"cuda"],
+    },
+    Rule {
+        phase: Phase::Forward,
+        file: &[
+            "/nn/modules/", "\\nn\\modules\\", "/nn/functional", "\\nn\\functional", "torch/functional", "/layers/", "\\layers\\", "modeling_", "xformers", "flash_attn", "attention",
+            "diffusers/models", "/models/", "/losses", "transformer", "timm/", "loss.py", "nn_ops.py", "gen_nn_ops", "linen/",
+        ],
+        function: &["forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode", "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step", "execute_model", "profile_run"],
+        code: &["F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ", "torch.baddbmm(", "softmax"],
+    },
+    Rule {
+        phase: Phase::Compile,
+        file: &["pxla.py", "compiler.py", "mlir.py", "_inductor", "triton/"],
+        function: &["backend_compile", "compile_or_get_cached", "cached_compile", "_compile_and_write_cache"],
+        code: &[],
+    },
+];
+
+const EVALUATE: &[&str] = &[
+    "evaluate", "evaluation", "validate", "validation", "_validate", "eval_step", "prediction_step", "prediction_loop", "test_step", "val_step",
+    "validation_step", "run_validation", "do_validation", "val_epoch", "evaluation_loop", "valid_step", "eval_epoch", "test_epoch", "run_evaluation", "val_one_epoch",
+    "evaluate_model", "_maybe_log_save_evaluate", "on_validation", "compute_metrics",
+];
+const PREDICT: &[&str] = &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
+const TRAIN: &[&str] = &["train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator", "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model"];
+
+/// Where the frames say a job failed.
+pub fn place(frames: &[Frame]) -> Option<Place> {
+    let training = frames.iter().any(|frame| named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train"));
+    let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame).map(|phase| (phase, frame)))?;
+    let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
+    let evaluating = frames.iter().find(|frame| inside_model && (named(frame, EVALUATE) || (training && named(frame, PREDICT)) || evaluates(&frame.code)));
+    if let Some(frame) = evaluating.filter(|_| phase != Phase::LoadData || training) {
+        return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
+    }
+    // The code around the optimizer calls the model again (closures), so that what lies inside decides; a model that is
+    // called while it is made is being made.
+    Some(Place { phase, shown_by: shown(at), training })
+}
+
+fn rule(frame: &Frame) -> Option<Phase> {
+    let function = frame.function.rsplit('.').next().unwrap_or("");
+    let by_name = RULES.iter().find(|rule| rule.function.contains(&function) && !(function == "__init__" && !makes_model(frame)));
+    let by_code = || RULES.iter().find(|rule| rule.code.iter().any(|code| has(&frame.code, code)));
+    let by_file = || RULES.iter().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
+    // A line of code says more than the function it stands in; a function of a library more than its file.
+    let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
+    let found = if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
+    found.map(|rule| rule.phase)
+}
+
+fn makes_model(frame: &Frame) -> bool {
+    has_any(&frame.code, &["torch.empty(", "Parameter(", "torch.zeros(", "torch.randn(", "super().__init__", "Linear(", "Conv", "Embedding("])
+}
+
+fn named(frame: &Frame, names: &[&str]) -> bool {
+    let function = frame.function.rsplit('.').next().unwrap_or("");
+    names.contains(&function)
+}
+
+fn evaluates(code: &str) -> bool {
+    has_any(code, &["evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop("])
+}
+
+fn shown(frame: &Frame) -> String {
+    let code = if frame.code.is_empty() { String::new() } else { format!(": {}", frame.code) };
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file);
+    let text = format!("{file}, in {}{code}", frame.function);
+    text.chars().take(160).collect()
+}

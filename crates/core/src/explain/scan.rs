@@ -1,0 +1,154 @@
+//! From a stream of bytes to the lines that say something, in bounded memory and one pass.
+//!
+//! In: bytes, a piece at a time, of any length and content. Out: each line with a phrase of the registry, as an [`Excerpt`], to a function.
+//! A phrase that comes thousands of times is looked at only so often in each stretch: what repeats says nothing new, and a log of gigabytes
+//! is read at the speed of the search.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::clean::{self, Line};
+use super::excerpt::Excerpt;
+
+/// Bytes scanned at a time.
+const STRETCH_BYTES: usize = 1 << 20;
+/// Bytes kept before what is scanned: a traceback, or a progress bar above a dump.
+const BEFORE_BYTES: usize = 48 << 10;
+/// Bytes needed after a line before it is looked at: a wrapped message, a table below it.
+const AFTER_BYTES: usize = 12 << 10;
+/// A physical line longer than this is looked at piece by piece around its matches.
+const LINE_WINDOW_BYTES: usize = 16 << 10;
+/// How often one phrase is looked at in a stretch.
+const LOOKS_IN_STRETCH: u32 = 24;
+
+/// Finds lines with phrases.
+pub struct Scanner {
+    phrases: AhoCorasick,
+    buffer: Vec<u8>,
+    /// Everything before this offset of the buffer was scanned.
+    scanned: usize,
+    /// Line feeds before `counted` in all that came so far.
+    lines_before: u64,
+    /// Up to where line feeds in the buffer were counted.
+    counted: usize,
+}
+
+impl Scanner {
+    /// A scanner for these phrases, whatever their case.
+    pub fn new(phrases: &[&str]) -> Scanner {
+        let phrases = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(phrases)
+            .expect("a few hundred short phrases make a small automaton");
+        Scanner { phrases, buffer: Vec::new(), scanned: 0, lines_before: 0, counted: 0 }
+    }
+
+    /// All phrases in a text, as indices into the list given at the start; each once.
+    pub fn phrases_in(&self, text: &str) -> Vec<usize> {
+        let mut found: Vec<usize> = self.phrases.find_overlapping_iter(text).map(|found| found.pattern().as_usize()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Takes more of the log.
+    pub fn push(&mut self, mut bytes: &[u8], seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
+        while !bytes.is_empty() {
+            let room = (BEFORE_BYTES + STRETCH_BYTES + AFTER_BYTES).saturating_sub(self.buffer.len());
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            if self.buffer.len() - self.scanned >= STRETCH_BYTES + AFTER_BYTES {
+                self.scan(self.buffer.len() - AFTER_BYTES, seen);
+                self.forget();
+            }
+        }
+    }
+
+    /// The log has ended.
+    pub fn finish(&mut self, seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
+        self.scan(self.buffer.len(), seen);
+    }
+
+    fn scan(&mut self, end: usize, seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
+        let mut looks = vec![0u32; self.phrases.patterns_len()];
+        let mut at = self.scanned;
+        while at < end {
+            // A phrase may reach over the end: it is found now, and what follows starts after its line.
+            let Some(found) = self.phrases.find(&self.buffer[at..]) else { break };
+            let (start, stop) = (at + found.start(), at + found.end());
+            if start >= end {
+                break;
+            }
+            let look = &mut looks[found.pattern().as_usize()];
+            *look += 1;
+            if *look > LOOKS_IN_STRETCH {
+                at = stop;
+                continue;
+            }
+            at = self.look(start, stop, seen).max(stop);
+        }
+        self.scanned = at.max(end).min(self.buffer.len());
+    }
+
+    /// Hands out the physical line around a match, and gives where it ends.
+    fn look(&mut self, start: usize, stop: usize, seen: &mut dyn FnMut(&Scanner, &Excerpt)) -> usize {
+        let lowest = start.saturating_sub(LINE_WINDOW_BYTES);
+        let line_start = memrchr(b'\n', &self.buffer[lowest..start]).map_or(lowest, |feed| lowest + feed + 1);
+        let highest = (stop + LINE_WINDOW_BYTES).min(self.buffer.len());
+        let line_end = memchr(b'\n', &self.buffer[stop..highest]).map_or(highest, |feed| stop + feed);
+        let number = self.number(line_start);
+        let pieces = clean::lines(&self.buffer[line_start..line_end], number);
+        let spoken: Vec<usize> = (0..pieces.len()).filter(|&index| self.phrases.is_match(&pieces[index].text)).collect();
+        if !spoken.is_empty() {
+            let before = self.before(line_start, number);
+            let after = self.after(line_end, number);
+            for index in spoken {
+                let line = pieces[index].clone();
+                let before = before.iter().chain(&pieces[..index]).cloned().collect();
+                let after = pieces[index + 1..].iter().chain(&after).cloned().collect();
+                seen(self, &Excerpt { before, line, after });
+            }
+        }
+        line_end
+    }
+
+    fn before(&self, line_start: usize, number: u64) -> Vec<Line> {
+        let from = line_start.saturating_sub(BEFORE_BYTES / 2);
+        let whole = if from == 0 { 0 } else { memchr(b'\n', &self.buffer[from..line_start]).map_or(line_start, |feed| from + feed + 1) };
+        let text = &self.buffer[whole..line_start.saturating_sub(1).max(whole)];
+        if text.is_empty() {
+            return Vec::new();
+        }
+        let lines = memchr_iter(b'\n', text).count() as u64 + 1;
+        clean::lines(text, number.saturating_sub(lines))
+    }
+
+    fn after(&self, line_end: usize, number: u64) -> Vec<Line> {
+        let from = (line_end + 1).min(self.buffer.len());
+        let to = (from + AFTER_BYTES / 2).min(self.buffer.len());
+        if from >= to { Vec::new() } else { clean::lines(&self.buffer[from..to], number + 1) }
+    }
+
+    fn number(&mut self, offset: usize) -> u64 {
+        if offset >= self.counted {
+            self.lines_before += memchr_iter(b'\n', &self.buffer[self.counted..offset]).count() as u64;
+            self.counted = offset;
+            return self.lines_before + 1;
+        }
+        self.lines_before + 1 - memchr_iter(b'\n', &self.buffer[offset..self.counted]).count() as u64
+    }
+
+    /// Drops what nothing will look back at.
+    fn forget(&mut self) {
+        let drop = self.scanned.saturating_sub(BEFORE_BYTES);
+        if self.counted < drop {
+            self.number(drop);
+        }
+        self.buffer.drain(..drop);
+        self.scanned -= drop;
+        self.counted -= drop;
+    }
+}

@@ -1,0 +1,99 @@
+//! What containers, schedulers and distributed frameworks say: Kubernetes, Docker, Slurm, LSF, YARN, Spark, Dask, Ray.
+
+use super::super::causes::Code;
+use super::super::sign::{Numbers, Resource, Sign, Weight};
+use super::super::sizes::{after, quantity, size_after, size_before};
+
+const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
+const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
+
+/// Their signs.
+pub const SIGNS: &[Sign] = &[
+    Sign { resource: LIMIT, cause: CODE, read: kubernetes, ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed", "container_memory", "\"OOMKilled\":true"], Weight::Failure) },
+    Sign { resource: Some(Resource::HostMemory), cause: CODE, ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure) },
+    Sign { resource: Some(Resource::Disk), cause: Some(Code::DiskFull), ..Sign::new("kubernetes.storage", &["low on resource: ephemeral-storage", "ephemeral local storage usage exceeds", "DiskPressure"], Weight::Failure) },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: slurm,
+        ..Sign::new("slurm.limit", &["oom-kill event", "oom_kill event", "Exceeded job memory limit", "Exceeded step memory limit", "exceeded memory limit", "OUT_OF_MEMORY", "OUT_OF_ME+", "Some of your processes may have been killed by the cgroup out-of-memory handler", "Out Of Memory"], Weight::Failure).slurm()
+    },
+    Sign { resource: LIMIT, cause: CODE, read: lsf, ..Sign::new("lsf.limit", &["TERM_MEMLIMIT", "job killed: mem", "PBS: job killed: mem", "exceeded limit", "maxvmem"], Weight::Failure).batch() },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: yarn,
+        ..Sign::new("yarn.limit", &["killed by YARN for exceeding", "running beyond physical memory limits", "running beyond virtual memory limits", "Container killed on request. Exit code is 143", "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead", "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits"], Weight::Failure)
+    },
+    Sign { resource: LIMIT, cause: CODE, ..Sign::new("java.heap", &["java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space"], Weight::Failure).heap() },
+    Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.limit", &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker", "Worker is at 8", "Worker is at 9"], Weight::Failure).dask_limit() },
+    Sign { resource: LIMIT, read: dask, ..Sign::new("dask.high", &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk", "unmanaged memory"], Weight::Context) },
+    Sign { resource: LIMIT, cause: CODE, read: ray, ..Sign::new("ray.limit", &["ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory", "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure", "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory", "memory usage threshold of"], Weight::Failure) },
+    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("ray.store", &["ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object"], Weight::Failure) },
+    Sign { resource: LIMIT, cause: CODE, ..Sign::new("docker.limit", &["exceeded its memory limit", "memory limit exceeded", "Memory limit exceeded", "exceeded memory limit of", "was killed because it exceeded", "Cloud Run", "exceed memory limit of"], Weight::Failure).cloud() },
+];
+
+impl Sign {
+    const fn slurm(self) -> Sign {
+        Sign { also: &["slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME", "cgroup", "State:", "Detected"], unless: &["UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"], ..self }
+    }
+
+    const fn batch(self) -> Sign {
+        Sign { also: &["TERM_MEMLIMIT", "mem", "vmem", "memory"], unless: &["rate", "quota"], ..self }
+    }
+
+    const fn heap(self) -> Sign {
+        Sign { unless: &["HeapDumpOnOutOfMemoryError", "unable to create new native thread", "unable to create native thread"], ..self }
+    }
+
+    const fn dask_limit(self) -> Sign {
+        Sign { also: &["memory", "KilledWorker"], ..self }
+    }
+
+    const fn cloud(self) -> Sign {
+        Sign { also: &["memory limit", "its memory", "Memory limit", "killed because"], unless: &["Exceeded job", "Exceeded step"], ..self }
+    }
+}
+
+fn kubernetes(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory:"));
+    if text.contains("137") {
+        numbers.exit_code = Some(137);
+    }
+}
+
+/// `slurmstepd: error: Exceeded job memory limit (4206736 > 4194304)`; the figures are KiB.
+fn slurm(text: &str, numbers: &mut Numbers) {
+    let tail = after(text, "memory limit");
+    if let Some((used, limit)) = tail.and_then(|tail| tail.split_once('>')) {
+        numbers.capacity_bytes = quantity(limit).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+        let used = used.trim_end().rsplit([' ', '(']).next().unwrap_or("");
+        numbers.process_bytes = quantity(used).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+    }
+}
+
+fn lsf(text: &str, numbers: &mut Numbers) {
+    // PBS: job killed: mem 8394752kb exceeded limit 8388608kb
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "exceeded limit"));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| size_before(text, "exceeded limit"));
+}
+
+/// `5.5 GB of 5.5 GB physical memory used`
+fn yarn(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "physical memory used")).or_else(|| size_before(text, "virtual memory used"));
+    let used = after(text, "memory limits.").or_else(|| after(text, "Current usage:"));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| used.and_then(quantity).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
+}
+
+fn dask(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Worker memory limit:")).or_else(|| size_after(text, "Worker memory limit:"));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "Process memory:"));
+}
+
+/// `Memory on the node (IP: …) where the task … was running was 62.01GB / 64.00GB (0.97), which exceeds …`
+fn ray(text: &str, numbers: &mut Numbers) {
+    if let Some((used, total)) = after(text, "was running was").or_else(|| after(text, "node has used")).and_then(|tail| tail.split_once('/')) {
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
+        numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| quantity(used).map(|found| found.bytes()));
+    }
+}

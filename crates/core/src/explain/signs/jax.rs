@@ -1,0 +1,91 @@
+//! What JAX and XLA say, on GPUs, TPUs and CPUs.
+//!
+//! Origin of the wordings: XLA's `status_macros`, `bfc_allocator.cc`, `tfrt_cpu_pjrt_client.cc`, the TPU compiler's reports, cuDNN and GEMM autotuners.
+
+use super::super::shapes;
+use super::super::sign::{Numbers, Resource, Sign, Weight};
+use super::super::sizes::{after, bytes_after, has, number_after, quantity, size_after};
+
+/// Its signs.
+pub const SIGNS: &[Sign] = &[
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["Received message larger", "quota", "429"],
+        read: exhausted,
+        ..Sign::new("xla.exhausted", &["RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate", "Out of memory allocating", "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: hbm,
+        ..Sign::new("xla.hbm", &["Ran out of memory in memory space", "Exceeded hbm capacity", "hbm requirement", "Attempting to allocate", "Attempting to reserve"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["quota", "429", "Received message larger", "Out of memory", "OOM when allocating", "Too Many Requests", "Too many requests", "grpc"],
+        read: exhausted,
+        ..Sign::new("xla.exhausted_other", &["RESOURCE_EXHAUSTED"], Weight::Symptom)
+    },
+    Sign { resource: Some(Resource::GpuMemory), read: device_failed, ..Sign::new("xla.device_alloc", &["CUDA_ERROR_OUT_OF_MEMORY", "failed to alloc", "failed to allocate"], Weight::Failure).on_device() },
+    Sign { read: breakdown, ..Sign::new("xla.breakdown", &["Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage", "HLO temp", "Total bytes used:"], Weight::Context) },
+    Sign { resource: Some(Resource::HostMemory), ..Sign::new("xla.ynnpack", &["YNNPACK operation failed"], Weight::Symptom) },
+    Sign { ..Sign::new("jax.preallocation", &["XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"], Weight::Context) },
+    Sign { ..Sign::new("xla.slow_compile", &["can be a performance problem: constant folding", "Constant folding an instruction is taking"], Weight::Warning) },
+];
+
+impl Sign {
+    /// Only where the line speaks of a device: `failed to allocate` is said of many things.
+    const fn on_device(self) -> Sign {
+        Sign { also: &["CUDA_ERROR_OUT_OF_MEMORY", "from device", "on device", "device memory", "HBM", "cuda_driver", "cuda_executor", "GPU"], unless: &["host memory", "pinned"], ..self }
+    }
+}
+
+fn exhausted(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| bytes_after(text, "trying to allocate"))
+        .or_else(|| bytes_after(text, "Out of memory allocating"))
+        .or_else(|| bytes_after(text, "Failed to allocate request for"))
+        .or_else(|| bytes_after(text, "Failed to allocate"));
+    if numbers.shape.is_none() {
+        if let Some((shape, dtype)) = shapes::xla_shape(text) {
+            numbers.shape = Some(shape);
+            numbers.dtype = Some(dtype.to_owned());
+        } else if let Some(shape) = shapes::shape(text) {
+            numbers.shape = Some(shape);
+            numbers.dtype = shapes::dtype(text).map(str::to_owned);
+        }
+    }
+    if let Some(ordinal) = number_after(text, "on device ordinal").or_else(|| number_after(text, "device ordinal")) {
+        numbers.device.get_or_insert_with(|| format!("device {ordinal}"));
+    }
+    super::tensorflow::op(text, numbers);
+    hbm(text, numbers);
+}
+
+/// `Used 18.00G of 15.48G hbm. Exceeded hbm capacity by 2.52G.` `Attempting to allocate 2.00G. That was not possible. There are 1.2G free.`
+fn hbm(text: &str, numbers: &mut Numbers) {
+    if let Some(tail) = after(text, "Used ").filter(|tail| has(tail, " of ") && has(tail, "hbm")) {
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| quantity(tail).map(|found| found.bytes()));
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(tail, " of "));
+    }
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| size_after(text, "Attempting to allocate"))
+        .or_else(|| size_after(text, "Attempting to reserve"))
+        .or_else(|| size_after(text, "hbm requirement"));
+    numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, "There are")).or_else(|| size_after(text, "only")).or_else(|| size_after(text, "; there are"));
+    if has(text, "hbm") || has(text, "TPU") {
+        numbers.device.get_or_insert_with(|| "TPU".to_owned());
+    }
+}
+
+/// `failed to allocate 2.20G (2362232064 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY`
+fn device_failed(text: &str, numbers: &mut Numbers) {
+    let tail = after(text, "failed to alloc").unwrap_or(text);
+    let exact = after(tail, "(").and_then(quantity).filter(|found| found.unit_bytes == Some(1)).map(|found| found.bytes());
+    numbers.requested_bytes = numbers.requested_bytes.or(exact).or_else(|| size_after(tail, "ate")).or_else(|| quantity(tail).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
+}
+
+fn breakdown(text: &str, numbers: &mut Numbers) {
+    numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "Total hbm usage >="));
+}

@@ -1,0 +1,33 @@
+//! Every wording that is known: one file for each program, one line here.
+
+pub mod clusters;
+pub mod cuda;
+pub mod jax;
+pub mod kernel;
+pub mod lookalikes;
+pub mod notebooks;
+pub mod numpy;
+pub mod system;
+pub mod tensorflow;
+pub mod torch;
+
+use super::sign::Sign;
+
+/// All signs, by program.
+pub const REGISTRY: [&[Sign]; 10] = [
+    torch::SIGNS,
+    tensorflow::SIGNS,
+    jax::SIGNS,
+    cuda::SIGNS,
+    numpy::SIGNS,
+    kernel::SIGNS,
+    clusters::SIGNS,
+    notebooks::SIGNS,
+    system::SIGNS,
+    lookalikes::SIGNS,
+];
+
+/// All signs, in the registry's order.
+pub fn all() -> impl Iterator<Item = &'static Sign> {
+    REGISTRY.iter().flat_map(|signs| signs.iter())
+}

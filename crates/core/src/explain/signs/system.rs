@@ -1,0 +1,90 @@
+//! What is said of limits that are not memory: disk, shared memory, descriptors, threads, messages.
+
+use super::super::causes::Code;
+use super::super::sign::{Numbers, Resource, Sign, Weight};
+use super::super::sizes::{after, bytes_after, has, quantity};
+
+/// Their signs.
+pub const SIGNS: &[Sign] = &[
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        cause: Some(Code::WorkerSharedMemory),
+        ..Sign::new("system.shared_memory", &["/dev/shm", "shared memory segment", "shm_open", "nccl-"], Weight::Failure).full()
+    },
+    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom) },
+    Sign {
+        resource: Some(Resource::Disk),
+        cause: Some(Code::DiskFull),
+        unless: &["/dev/shm", "inotify", "file watchers", "</torch_", "on device /dev/video", "sem_", "psm_"],
+        ..Sign::new("system.disk", &["No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC", "There is not enough space on the disk", "not enough disk space", "disk is full", "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]", "database or disk is full", "os error 28", "insufficient disk space"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::Disk),
+        cause: Some(Code::DiskFull),
+        ..Sign::new("torch.writer", &["PytorchStreamWriter failed writing file", "unexpected pos "], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::FileDescriptors),
+        cause: Some(Code::FileDescriptors),
+        ..Sign::new("system.descriptors", &["Too many open files", "[Errno 24]", "EMFILE", "received 0 items of ancdata", "os error 24", "[Errno 23]", "accept4 failed", "filedescriptor out of range in select"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::FileDescriptors),
+        cause: Some(Code::FileDescriptors),
+        ..Sign::new("system.inotify", &["inotify watch limit", "inotify instances", "System limit for number of file watchers reached", "inotify_add_watch", "max_user_watches", "max_user_instances"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::Threads),
+        cause: Some(Code::Threads),
+        ..Sign::new(
+            "system.threads",
+            &[
+                "can't start new thread", "pthread_create failed", "pthread_create: Resource temporarily unavailable", "Thread creation failed", "fork: Resource temporarily unavailable", "fork: retry", "unable to create new native thread",
+                "unable to create native thread", "blas_thread_init", "Resource temporarily unavailable: 'fork'", "pthread_create() failed", "failed to create thread", "Failed to create thread", "thread_limit", "Can't create new thread", "failed to spawn thread",
+                "libgomp: Thread creation", "pthread_create", "thread constructor failed", "Unable to create thread",
+            ],
+            Weight::Failure,
+        )
+        .limits()
+    },
+    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("system.eagain", &["[Errno 11] Resource temporarily unavailable", "BlockingIOError: [Errno 11]", "Resource temporarily unavailable"], Weight::Symptom) },
+    Sign {
+        resource: Some(Resource::MessageSize),
+        cause: Some(Code::MessageSize),
+        read: message,
+        ..Sign::new("grpc.message", &["Received message larger than max", "Sent message larger than max", "message larger than max", "trying to send message larger than max", "received message larger than max", "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size", "Websocket closed: message too big", "message length too large"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::MessageSize),
+        cause: Some(Code::MessageSize),
+        ..Sign::new("pickle.limit", &["cannot serialize a bytes object larger than 4 GiB", "cannot serialize a bytes objects larger than 4GiB", "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647", "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message", "bytes exceeds 2GB"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("system.memlock", &["RLIMIT_MEMLOCK", "memlock", "ibv_reg_mr", "ibv_create_cq"], Weight::Symptom)
+    },
+    Sign { resource: Some(Resource::HostMemory), ..Sign::new("system.maps", &["vm.max_map_count"], Weight::Symptom) },
+];
+
+impl Sign {
+    const fn full(self) -> Sign {
+        Sign { also: &["No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize", "insufficient", "failed", "Error while creating shared memory", "Unable", "unable"], unless: &["is not a failure"], ..self }
+    }
+
+    /// Failures, and not settings that carry the name.
+    const fn limits(self) -> Sign {
+        Sign { also: &["fail", "Fail", "can't", "Can't", "unable", "Unable", "unavailable", "retry", "error", "not permitted"], ..self }
+    }
+}
+
+/// `Received message larger than max (4195000 vs. 4194304)`
+fn message(text: &str, numbers: &mut Numbers) {
+    let Some(tail) = after(text, "larger than max") else {
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Received message exceeds"));
+        return;
+    };
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| quantity(tail).map(|found| found.bytes()));
+    if has(tail, "vs") {
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(tail, "vs.")).or_else(|| bytes_after(tail, "vs"));
+    }
+}

@@ -1,0 +1,164 @@
+//! What PyTorch says, from 0.4 to 2.x, and the libraries around it.
+//!
+//! Origin of the wordings: c10's CUDA, HIP, XPU and MPS allocators and `alloc_cpu.cpp` of the versions named, DataLoader's
+//! `_utils/signal_handling.py`, vLLM's and DeepSpeed's own messages.
+
+use super::super::causes::Code;
+use super::super::shapes;
+use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
+use super::super::sizes::{after, bytes_after, find, number_after, quantity, size_after, size_before};
+
+/// Its signs.
+pub const SIGNS: &[Sign] = &[
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["is not a failure", "will retry", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory"],
+        read: device,
+        ..Sign::new(
+            "torch.device_oom",
+            &["CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory", "cuda runtime error (2)", "MPS backend out of memory", "torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError", "MUSA out of memory", "MLU out of memory"],
+            Weight::Failure,
+        )
+    },
+    Sign { resource: Some(Resource::GpuMemory), read: device, ..Sign::new("torch.allowed_memory", &["would exceed allowed memory"], Weight::Failure) },
+    Sign { read: device, ..Sign::new("torch.figures", &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"], Weight::Context) },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: device,
+        ..Sign::new("torch.unified_oom", &["Invalid buffer size", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: host,
+        ..Sign::new("torch.host_oom", &["DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory", "CPUAllocator.cpp", "alloc_cpu.cpp", "posix_memalign", "$ Torch: not enough memory", "not enough memory: you tried to allocate"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("torch.pinned_oom", &["cudaHostAlloc", "CachingHostAllocator"], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        cause: Some(Code::WorkerSharedMemory),
+        read: shared,
+        ..Sign::new(
+            "torch.shared_memory",
+            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "unable to write to file </torch_", "unable to open shared memory object </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: worker,
+        ..Sign::new("torch.worker_killed", &["DataLoader worker (pid"], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: worker,
+        also: &["exitcode: -9", "exitcode  : -9", "Signal 9", "SIGKILL", "-9 (pid"],
+        ..Sign::new("torch.elastic_killed", &["exitcode: -9", "exitcode  : -9", "Signal 9 (SIGKILL)"], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::ReservedAtStart),
+        read: vllm,
+        ..Sign::new("vllm.free_at_start", &["is less than desired GPU memory utilization"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: vllm,
+        ..Sign::new("vllm.no_blocks", &["No available memory for the cache blocks", "maximum number of tokens that can be stored in KV cache", "is larger than the available KV cache memory", "larger than the maximum number of tokens that can be stored"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::ModelTooLarge),
+        ..Sign::new("transformers.offload", &["Some modules are dispatched on the CPU or the disk"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new("triton.resources", &["out of resource: shared memory, Required"], Weight::Denial)
+    },
+];
+
+/// The figures of a failed allocation on a device, in every generation of the message.
+fn device(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "Tried to allocate")).or_else(|| size_after(text, "Invalid buffer size:"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| size_after(text, "total capacity of"))
+        .or_else(|| size_before(text, "total capacity"))
+        .or_else(|| size_after(text, "total capacity is"))
+        .or_else(|| size_after(text, "max allowed:"))
+        .or_else(|| size_after(text, "Total device memory"));
+    numbers.allocated_bytes = numbers
+        .allocated_bytes
+        .or_else(|| size_before(text, "already allocated"))
+        .or_else(|| size_after(text, "Of the allocated memory"))
+        .or_else(|| size_before(text, "is allocated by PyTorch"))
+        .or_else(|| size_after(text, "MPS allocated:"))
+        .or_else(|| size_before(text, "allocated;"));
+    let unallocated = size_before(text, "is reserved by PyTorch but unallocated").or_else(|| size_before(text, "cached)"));
+    numbers.reserved_bytes = numbers
+        .reserved_bytes
+        .or_else(|| size_before(text, "reserved in total"))
+        .or_else(|| size_before(text, "reserved by PyTorch in total"))
+        .or_else(|| Some(numbers.allocated_bytes?.saturating_add(unallocated?)));
+    numbers.free_bytes = numbers.free_bytes.or_else(|| size_before(text, "is free")).or_else(|| size_before(text, "free;")).or_else(|| size_before(text, "free)"));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "this process has"));
+    if numbers.others.is_empty() {
+        numbers.others = others(text);
+    }
+    if numbers.device.is_none() {
+        numbers.device = number_after(text, "(GPU ").or_else(|| number_after(text, ". GPU ")).map(|index| format!("GPU {index}"));
+    }
+}
+
+/// `Process 3746 has 23.62 GiB memory in use.` In a container the numbers are the host's, and this process may be among them.
+fn others(text: &str) -> Vec<OtherProcess> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(tail) = after(rest, "Process ") {
+        if let (Some(pid), Some(bytes)) = (quantity(tail), size_after(tail, " has")) {
+            if find(tail, " has").is_some_and(|at| at < 24) {
+                found.push(OtherProcess { pid: pid.value as u64, bytes });
+            }
+        }
+        rest = tail;
+    }
+    found
+}
+
+fn host(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| bytes_after(text, "you tried to allocate"))
+        .or_else(|| size_after(text, "Buy new RAM! "))
+        .or_else(|| size_after(text, "not enough memory: you tried to allocate"));
+    numbers.device.get_or_insert_with(|| "CPU".to_owned());
+}
+
+fn shared(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "you tried to mmap")).or_else(|| bytes_after(text, "tried to allocate"));
+}
+
+fn worker(text: &str, numbers: &mut Numbers) {
+    numbers.pid = numbers.pid.or_else(|| number_after(text, "(pid")).or_else(|| number_after(text, "pid:"));
+    if text.contains("Killed") || text.contains("-9") || text.contains("SIGKILL") {
+        numbers.exit_code = Some(-9);
+    }
+    numbers.rank = numbers.rank.or_else(|| number_after(text, "local_rank:").and_then(|rank| u32::try_from(rank).ok()));
+}
+
+fn vllm(text: &str, numbers: &mut Numbers) {
+    if let Some(figures) = after(text, "Free memory on device") {
+        // (12.3/23.65 GiB)
+        let inner = after(figures, "(").unwrap_or(figures).trim_start_matches(|c: char| !c.is_ascii_digit());
+        let both = inner.split_once('/').map(|(free, total)| (quantity(free), quantity(total)));
+        if let Some((Some(free), Some(total))) = both {
+            let unit = total.unit_bytes.unwrap_or(1 << 30);
+            numbers.free_bytes = Some((free.value * unit as f64) as u64);
+            numbers.capacity_bytes = Some((total.value * unit as f64) as u64);
+        }
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| after(figures, "utilization (").and_then(|tail| size_after(tail, ",")));
+    }
+    numbers.shape = numbers.shape.take().or_else(|| shapes::shape(text));
+}

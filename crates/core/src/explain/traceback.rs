@@ -1,0 +1,115 @@
+//! Frames of Python tracebacks, in every form people paste.
+//!
+//! In: the lines above (or below) an error's message. Out: frames, outermost first. Read are the interpreter's own form, IPython's old and
+//! new one, rich's boxes and pytest's.
+
+/// One frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The file, as written.
+    pub file: String,
+    /// The function.
+    pub function: String,
+    /// The line of code, where it is shown.
+    pub code: String,
+}
+
+/// The frames of the last traceback in these lines.
+pub fn frames(lines: &[&str]) -> Vec<Frame> {
+    let header = |line: &&str| line.contains("Traceback (most recent call last)") || line.contains("Traceback (innermost last)");
+    let from = lines.iter().rposition(header).map_or(0, |at| at + 1);
+    let mut found: Vec<Frame> = Vec::new();
+    let mut lines = lines[from..].iter().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(mut frame) = frame(line) {
+            if line.contains(", in ") {
+                // The interpreter shows the line of code right below.
+                if let Some(code) = lines.peek().filter(|next| self::frame(next).is_none()) {
+                    frame.code = code.trim().to_owned();
+                }
+            }
+            found.push(frame);
+        } else if let (Some(code), Some(last)) = (marked_code(line), found.last_mut()) {
+            last.code = code.to_owned();
+        }
+    }
+    found
+}
+
+/// `---->  3 code`, rich's `❱ 12  code`, pytest's `>   code`.
+fn marked_code(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let marked = line.strip_prefix("❱").or_else(|| line.starts_with("--").then(|| line.trim_start_matches('-')).and_then(|rest| rest.strip_prefix('>')));
+    if let Some(rest) = marked {
+        return Some(rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim());
+    }
+    line.strip_prefix("> ").or_else(|| line.strip_prefix(">\t")).map(str::trim)
+}
+
+fn frame(line: &str) -> Option<Frame> {
+    let trimmed = line.trim();
+    // File "x.py", line 3, in forward
+    if let Some((_, rest)) = trimmed.split_once("File \"") {
+        let (file, rest) = rest.split_once('"')?;
+        let function = rest.split_once(", in ").map_or("", |(_, function)| function);
+        return Some(Frame { file: file.to_owned(), function: name(function), code: String::new() });
+    }
+    // File ~/x/module.py:1102, in Module._call_impl(self, *input)      Cell In[5], line 3
+    if let Some(rest) = trimmed.strip_prefix("File ") {
+        let (place, function) = rest.split_once(", in ").or_else(|| rest.split_once(" in "))?;
+        return Some(Frame { file: without_line(place).to_owned(), function: name(function), code: String::new() });
+    }
+    if trimmed.starts_with("Cell In[") || trimmed.starts_with("Input In [") || trimmed.starts_with("<ipython-input-") {
+        return Some(Frame { file: "<cell>".to_owned(), function: "<module>".to_owned(), code: String::new() });
+    }
+    // /path/x.py:12 in forward (rich), path/x.py:12: in forward (pytest), /path/x.py in forward(self, x) (IPython)
+    let (place, function) = trimmed.split_once(": in ").or_else(|| trimmed.split_once(" in "))?;
+    let file = without_line(place);
+    let is_file = [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
+    is_file.then(|| Frame { file: file.to_owned(), function: name(function), code: String::new() })
+}
+
+fn without_line(place: &str) -> &str {
+    match place.rsplit_once(':') {
+        Some((file, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => file,
+        _ => place,
+    }
+}
+
+fn name(function: &str) -> String {
+    let end = function.find(|c: char| c == '(' || c.is_whitespace()).unwrap_or(function.len());
+    function[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<(String, String, String)> {
+        let lines: Vec<&str> = text.lines().collect();
+        frames(&lines).into_iter().map(|frame| (frame.file, frame.function, frame.code)).collect()
+    }
+
+    fn one(file: &str, function: &str, code: &str) -> (String, String, String) {
+        (file.to_owned(), function.to_owned(), code.to_owned())
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let plain = "x\nTraceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f(x)\n    ~^^^\n  File \"b.py\", line 4, in f\n    g()";
+        assert_eq!(of(plain), [one("a.py", "<module>", "f(x)"), one("b.py", "f", "g()")]);
+        let old = "<ipython-input-5-ab> in <module>()\n      2 y\n----> 3 f(x)\n\n~/lib/m.py in forward(self, x)\n    10 a\n---> 11     g(x)";
+        assert_eq!(of(old), [one("<cell>", "<module>", "f(x)"), one("~/lib/m.py", "forward", "g(x)")]);
+        let new = "Cell In[5], line 3\n----> 3 f(x)\nFile ~/lib/m.py:1102, in Module._call_impl(self)\n-> 1102 g(x)";
+        assert_eq!(of(new), [one("<cell>", "<module>", "f(x)"), one("~/lib/m.py", "Module._call_impl", "g(x)")]);
+        let rich = " /lib/m.py:12 in step \n ❱ 12   opt.step() ";
+        assert_eq!(of(rich), [one("/lib/m.py", "step", "opt.step()")]);
+        let pytest = "lib/m.py:12: in step\n    opt.step()\n>   x.cuda()";
+        assert_eq!(of(pytest), [one("lib/m.py", "step", "x.cuda()")]);
+    }
+
+    #[test]
+    fn prose_is_no_frame() {
+        assert_eq!(of("there is a problem in the code\nwhat happened in main.py in all cases: see below"), []);
+    }
+}
