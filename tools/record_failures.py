@@ -145,6 +145,8 @@ def run(job, python, work, groups):
         command = ["unshare", "--pid", "--fork", "--mount-proc", *command]
 
     def enter():
+        # A shell that runs this in the background has it ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         for group in groups:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
@@ -213,6 +215,8 @@ def neutral(text, python, has, work, groups):
     for name in sorted(names, key=len, reverse=True):
         # A path as Ray and others write it, with another separator, counts as well.
         text = text.replace(name, names[name])
+    release = os.uname().release
+    text = text.replace(release, release.split("-")[0])
     host = socket.gethostname()
     text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "node1", text)
     for address in own_addresses():
@@ -238,6 +242,9 @@ def check(job, text):
 
 def described(job, status, has):
     kernel = os.uname()
+    expected = dict(job["expected"])
+    if expected["capacity_bytes"] == "the machine":
+        expected["capacity_bytes"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     uses = job.get("needs", [])
     return {
         "name": job["name"],
@@ -250,7 +257,7 @@ def described(job, status, has):
             **{name: has["packages"][name] for name in VERSIONS if name in uses and name in has["packages"]},
             "kernel": f"{kernel.sysname} {kernel.release.split('-')[0]} {kernel.machine}",
         },
-        "expected": job["expected"],
+        "expected": expected,
     }
 
 

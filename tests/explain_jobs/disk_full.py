@@ -1,4 +1,4 @@
-"""Writes more than the disk holds: disk_full.py torch|numpy|pickle|keras|text|h5|safetensors."""
+"""Writes more than the disk holds: disk_full.py torch|numpy|text|keras ENDING|tensorflow|safetensors|datasets."""
 
 import os
 import sys
@@ -29,11 +29,12 @@ elif where == "keras":
     model.compile("sgd", "mse")
     x = np.zeros((64, 512), "float32")
     model.fit(x, x, epochs=6, verbose=2, callbacks=[keras.callbacks.ModelCheckpoint(path + "_{epoch}" + sys.argv[2])])
-elif where == "parquet":
-    import numpy as np
-    import pandas as pd
+elif where == "tensorflow":
+    import tensorflow as tf
 
-    pd.DataFrame({"text": np.arange(300000).astype(str)}).to_csv(path + ".csv")
+    checkpoint = tf.train.Checkpoint(weights=tf.Variable(tf.ones([1024, 1024])))
+    for step in range(5):
+        print("saved", checkpoint.save(path))
 elif where == "safetensors":
     import torch
     from safetensors.torch import save_file

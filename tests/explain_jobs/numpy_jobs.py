@@ -1,4 +1,4 @@
-"""Arrays that do not fit: numpy_jobs.py huge|load|stack|bytes|list|astype|onehot|mmap."""
+"""Arrays that do not fit: numpy_jobs.py huge|load|stack|astype|onehot|bytes|list|negative|too_big."""
 
 import os
 import sys
@@ -48,3 +48,6 @@ elif where == "negative":
     scores = np.random.rand(20000, 16)
     kernel = np.exp(-((scores[:, None, :] - scores[None, :, :]) ** 2).sum(-1))
     print(kernel.shape)
+elif where == "too_big":
+    table = np.zeros((1 << 40, 1 << 30))
+    print(table.shape)

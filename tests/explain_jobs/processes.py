@@ -1,9 +1,7 @@
-"""Processes that are killed by the kernel or cannot be made: processes.py pool|futures|subprocess|fork."""
+"""Processes that are killed by the kernel or cannot be made: processes.py pool|futures|subprocess|code|spawn."""
 
 import concurrent.futures
-import mmap
 import multiprocessing
-import os
 import subprocess
 import sys
 
@@ -15,6 +13,10 @@ def tokenize(number):
     while number == 3:
         kept.append(bytearray(b"x" * (16 << 20)))
     return number
+
+
+def train(rank):
+    tokenize(3 * rank)
 
 
 def main():
@@ -31,10 +33,10 @@ def main():
     elif where == "code":
         process = subprocess.Popen([sys.executable, "hog.py"])
         print("preprocessing returned", process.wait())
-    elif where == "fork":
-        block = mmap.mmap(-1, 4 << 30)
-        print("features", len(block))
-        print(os.fork())
+    elif where == "spawn":
+        import torch.multiprocessing
+
+        torch.multiprocessing.spawn(train, nprocs=2)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Trains a small network with an address space that ends where it is told: torch_train.py forward|backward|optimizer|model|leak|evaluate|attention."""
+"""Trains a small network with an address space that ends where it is told: torch_train.py forward|backward|optimizer|model|leak|evaluate|attention|overflow."""
 
 import sys
 
@@ -16,6 +16,8 @@ def main():
         allow_more(400 * MB)
         model = nn.Sequential(*[nn.Linear(4096, 4096) for _ in range(12)])
         print(sum(p.numel() for p in model.parameters()))
+    elif where == "overflow":
+        print(torch.zeros(1 << 40, 1 << 30).shape)
     elif where == "attention":
         allow_more(1000 * MB)
         attention = nn.MultiheadAttention(64, 8, batch_first=True)

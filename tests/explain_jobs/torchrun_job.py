@@ -1,4 +1,4 @@
-"""Two ranks on gloo, one of which runs out of memory: torchrun_job.py one|both|interleaved."""
+"""Two ranks on gloo, one of which runs out of memory: torchrun_job.py one|interleaved|hog."""
 
 import sys
 import time
@@ -13,7 +13,10 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 print(f"rank {rank} of {dist.get_world_size()} is up", flush=True)
 model = torch.nn.Linear(1024, 4096)
-if where == "both" or rank == 1:
+kept = []
+while where == "hog" and rank == 1:
+    kept.append(bytearray(b"x" * (16 << 20)))
+if rank == 1:
     allow_more(100 << 20)
 for step in range(5):
     x = torch.randn(16 if step < 2 else 16384, 1024)
