@@ -56,16 +56,20 @@ impl Case {
         for other in case.sightings.iter().filter(same) {
             numbers.fill(&other.numbers);
         }
+        // What a shape comes to is what was asked for, where nothing else says it.
         if let (Some(shape), Some(dtype)) = (&numbers.shape, &numbers.dtype) {
-            numbers.tensor_bytes = shapes::tensor_bytes(shape, dtype);
+            numbers.tensor_bytes = numbers.tensor_bytes.or_else(|| shapes::tensor_bytes(shape, dtype));
         }
+        numbers.requested_bytes = numbers.requested_bytes.or(numbers.tensor_bytes.filter(|_| first.numbers.shape.is_some()));
         let mut resource = first.sign.resource;
         // TensorFlow and XLA say the same of a CPU.
         if resource == Some(Resource::GpuMemory) && numbers.device.as_deref().is_some_and(|device| device.to_ascii_uppercase().contains("CPU")) {
             resource = Some(Resource::HostMemory);
         }
-        let rank = |sighting: &&Sighting| sighting.sign.resource == first.sign.resource && sighting.place.is_some();
-        case.place = first.place.clone().or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
+        let rank = |sighting: &&Sighting| !matches!(sighting.sign.weight, Weight::Symptom) && sighting.sign.resource == first.sign.resource && sighting.place.is_some();
+        // Whoever notices that a process was killed does not show what that process did.
+        let vanished = first.sign.weight == Weight::Symptom && !["tensorflow.", "xla.exhausted"].iter().any(|program| first.sign.id.starts_with(program));
+        case.place = first.place.clone().filter(|_| !vanished).or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
         case.numbers = numbers;
         case.resource = resource;
         case
@@ -111,10 +115,12 @@ impl Case {
 /// last; of several, the one with figures, and of those the first: the others follow from it.
 fn primary(sightings: &[Sighting]) -> Option<usize> {
     let strong = |sighting: &Sighting| STRONG_DENIALS.contains(&sighting.sign.id);
+    let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let assertion = sightings.iter().position(strong);
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
+            _ if resumed && sighting.sign.id == "dask.paused" => return None,
             Weight::Failure if sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some() => 70,
             Weight::Failure if sighting.sign.id == "kernel.cgroup_kill" => 69,
             // An assertion on the device makes every later call fail, in whatever words.

@@ -1,21 +1,25 @@
 //! Figures that grow from line to line: a leak, if they go on to the end.
 //!
 //! In: lines that mention memory, in order. Out: the series that grew the most steadily. Lines are told apart by what is left when their
-//! numbers are taken out, so that step 10 and step 20 belong together. Only a series that hardly ever falls, over many lines and by a fifth
-//! or more, counts: warm-up rises at first and then stays.
+//! numbers are taken out, so that step 10 and step 20 belong together. Only a series that hardly ever turns, over several lines and by a
+//! fifth or more, counts: warm-up rises at first and then stays. What is said to be free counts when it falls.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::sizes::quantity;
+use super::sizes::{has_any, quantity};
 
 /// As many different lines are followed at a time.
 const MOST_SERIES: usize = 64;
-/// Fewer figures say nothing.
-const LEAST_FIGURES: u64 = 5;
+/// Figures of one line that are followed.
+const MOST_FIGURES: usize = 4;
+/// Fewer lines say nothing.
+const LEAST_LINES: u64 = 5;
+/// Growth below this is noise.
+const LEAST_BYTES: u64 = 8 << 20;
 
-/// A series of figures that grew.
+/// A series of figures that grew, or of free memory that shrank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
     /// The first line of it.
@@ -30,13 +34,22 @@ pub struct Growth {
     pub last_bytes: u64,
     /// How many there are.
     pub figures: u64,
+    /// Whether they are of free memory, and fell.
+    pub free: bool,
+}
+
+impl Growth {
+    fn grown_bytes(&self) -> u64 {
+        let (from, to) = if self.free { (self.last_bytes, self.first_bytes) } else { (self.first_bytes, self.last_bytes) };
+        to.saturating_sub(from)
+    }
 }
 
 struct Series {
     growth: Growth,
-    rises: u64,
-    falls: u64,
-    /// Rises among the last half, to tell a plateau.
+    onward: u64,
+    back: u64,
+    /// The figure at half of the way, near enough: it moves each time the count doubles.
     middle_bytes: u64,
 }
 
@@ -52,55 +65,67 @@ impl Followed {
         if text.len() > 400 {
             return;
         }
-        let Some(bytes) = figure(text) else { return };
-        let key: String = text.chars().filter(|c| !c.is_ascii_digit() && !".,:#=>-█▏▎▍▌▋▊▉ ".contains(*c)).take(80).collect();
-        if self.series.len() >= MOST_SERIES && !self.series.contains_key(&key) {
-            return;
+        let words: String = text.chars().filter(|c| c.is_alphabetic()).take(80).collect();
+        for (index, (bytes, free)) in figures(text).into_iter().enumerate() {
+            let key = format!("{words} {index}");
+            if self.series.len() >= MOST_SERIES && !self.series.contains_key(&key) {
+                return;
+            }
+            let first = || Growth { first_line: number, last_line: number, text: String::new(), first_bytes: bytes, last_bytes: bytes, figures: 0, free };
+            let series = self.series.entry(key).or_insert_with(|| Series { growth: first(), onward: 0, back: 0, middle_bytes: bytes });
+            series.push(number, bytes);
+            text.clone_into(&mut series.growth.text);
         }
-        let growth = || Growth { first_line: number, last_line: number, text: text.to_owned(), first_bytes: bytes, last_bytes: bytes, figures: 0 };
-        let series = self.series.entry(key).or_insert_with(|| Series { growth: growth(), rises: 0, falls: 0, middle_bytes: bytes });
-        match bytes.cmp(&series.growth.last_bytes) {
-            std::cmp::Ordering::Greater => series.rises += 1,
-            std::cmp::Ordering::Less => series.falls += 1,
-            std::cmp::Ordering::Equal => {}
-        }
-        series.growth.figures += 1;
-        // The figure at half of the way, near enough: it moves each time the count doubles.
-        if series.growth.figures.is_power_of_two() {
-            series.middle_bytes = series.growth.last_bytes;
-        }
-        series.growth.last_bytes = bytes;
-        series.growth.last_line = number;
-        text.clone_into(&mut series.growth.text);
     }
 
     /// The series that grew most.
     pub fn grown(&self) -> Option<Growth> {
-        let steady = self.series.values().filter(|series| {
-            let grown = series.growth.last_bytes.saturating_sub(series.growth.first_bytes);
-            let later = series.growth.last_bytes.saturating_sub(series.middle_bytes);
-            let steady = series.growth.figures >= LEAST_FIGURES && series.falls * 8 <= series.rises && series.rises * 2 >= series.growth.figures;
-            steady && grown * 5 >= series.growth.first_bytes && grown > 8 << 20 && later * 5 >= grown
-        });
-        steady.max_by_key(|series| series.growth.last_bytes.saturating_sub(series.growth.first_bytes)).map(|series| series.growth.clone())
+        let steady = self.series.values().filter(|series| series.is_steady());
+        steady.max_by_key(|series| series.growth.grown_bytes()).map(|series| series.growth.clone())
     }
 }
 
-/// The first size in a line that is said of memory.
-fn figure(text: &str) -> Option<u64> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        if bytes[at].is_ascii_digit() && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'.')) && text.is_char_boundary(at) {
-            let found = quantity(&text[at..]);
-            if let Some(found) = found.filter(|found| found.unit_bytes.is_some_and(|unit| unit >= 1024)) {
-                return Some(found.bytes());
-            }
-            at += text[at..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+impl Series {
+    fn push(&mut self, number: u64, bytes: u64) {
+        let last = self.growth.last_bytes;
+        let (more, less) = if self.growth.free { (bytes < last, bytes > last) } else { (bytes > last, bytes < last) };
+        self.onward += u64::from(more);
+        self.back += u64::from(less);
+        self.growth.figures += 1;
+        if self.growth.figures.is_power_of_two() {
+            self.middle_bytes = last;
         }
-        at += 1;
+        self.growth.last_bytes = bytes;
+        self.growth.last_line = number;
     }
-    None
+
+    fn is_steady(&self) -> bool {
+        let grown = self.growth.grown_bytes();
+        let later = Growth { first_bytes: self.middle_bytes, ..self.growth.clone() }.grown_bytes();
+        let steady = self.growth.figures >= LEAST_LINES && self.back * 8 <= self.onward && self.onward * 2 >= self.growth.figures;
+        steady && grown.saturating_mul(5) >= self.growth.first_bytes && grown > LEAST_BYTES && later.saturating_mul(5) >= grown
+    }
+}
+
+/// The sizes in a line, and whether each is said to be free.
+fn figures(text: &str) -> Vec<(u64, bool)> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut said_from = 0;
+    while at < bytes.len() && found.len() < MOST_FIGURES {
+        let starts = bytes[at].is_ascii_digit() && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'.'));
+        if starts {
+            if let Some(size) = quantity(&text[at..]).filter(|found| found.unit_bytes.is_some_and(|unit| unit >= 1024)) {
+                found.push((size.bytes(), has_any(&text[said_from..at], &["free", "avail"])));
+                said_from = at;
+            }
+            at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+        } else {
+            at += 1;
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -122,5 +147,14 @@ mod tests {
         assert_eq!(grown((0..40).map(|step| 500 + 60 * step.min(6))), None, "warm-up, then a plateau");
         assert_eq!(grown((0..40).map(|step| 500 + 200 * (step % 2))), None, "up and down");
         assert_eq!(grown((0..4).map(|step| 500 + 200 * step)), None, "too few");
+    }
+
+    #[test]
+    fn free_memory_that_falls_is_growth() {
+        let mut followed = Followed::default();
+        for step in 0..8u64 {
+            followed.push(step, &format!("Memory: total:31.28Gb, available: {}.5Gb", 30 - 4 * step.min(7)));
+        }
+        assert!(followed.grown().expect("it falls").free);
     }
 }

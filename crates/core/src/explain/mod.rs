@@ -115,7 +115,7 @@ impl Seen {
         let mut signs: Vec<&'static Sign> = Vec::new();
         for phrase in scanner.phrases_in(text) {
             for &sign in &signs_of_phrase[phrase] {
-                let fits = (sign.also.is_empty() || has_any(text, sign.also)) && !has_any(text, sign.unless);
+                let fits = (sign.also.is_empty() || has_any(text, sign.also)) && !has_any(text, sign.unless) && (sign.check)(text);
                 if fits && !signs.iter().any(|known| known.id == sign.id) {
                     signs.push(sign);
                 }
@@ -169,16 +169,19 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt) -> Sighting {
     let speaks = matches!(sign.weight, Weight::Failure | Weight::Symptom | Weight::Denial);
     let (mut frames, mut place) = (Vec::new(), None);
     if speaks {
-        frames = traceback::frames(&excerpt.before_by_speaker());
-        place = phase::place(&frames);
+        let on_host = sign.resource == Some(Resource::HostMemory);
+        let before = excerpt.before_by_speaker();
+        frames = traceback::frames(&before);
+        place = phase::place(&frames, on_host);
         if place.is_none() {
             // Printed before its traceback.
             let below = traceback::frames(&excerpt.after_by_speaker());
-            place = phase::place(&below);
+            place = phase::place(&below, on_host);
             if place.is_some() {
                 frames = below;
             }
         }
+        place = place.or_else(|| phase::told(&before));
         progress::read(excerpt, &mut numbers);
     }
     numbers.rank = numbers.rank.or_else(|| excerpt.speaker().and_then(clean::rank));

@@ -69,12 +69,12 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         phase: Phase::Checkpoint,
-        file: &["/checkpoint/state_dict", "checkpointing.py", "saving_lib", "model_checkpoint", "save_load"],
+        file: &["torch/serialization", "torch\\serialization", "/checkpoint/state_dict", "checkpointing.py", "saving_lib", "model_checkpoint", "save_load"],
         function: &[
             "save_checkpoint", "_save_checkpoint", "save_pretrained", "save_model", "_save", "save_weights", "save_state", "full_state_dict",
-            "_gather_state_dict", "dump_checkpoint", "get_state_dict", "consolidate_state_dict", "_zero3_consolidated_16bit_state_dict",
+            "_gather_state_dict", "dump_checkpoint", "get_state_dict", "deepcopy", "__deepcopy__", "consolidate_state_dict", "_zero3_consolidated_16bit_state_dict",
         ],
-        code: &["torch.save(", ".save_checkpoint(", ".save_pretrained(", "save_weights(", "model.save(", "np.save(", "pickle.dump("],
+        code: &["torch.save(", "torch.load(", "deepcopy(", ".save_checkpoint(", ".save_pretrained(", "save_weights(", "model.save(", "np.save(", "pickle.dump("],
     },
     Rule {
         phase: Phase::Update,
@@ -94,12 +94,12 @@ const RULES: &[Rule] = &[
         function: &[
             "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict", "load_checkpoint", "set_module_tensor_to_device",
             "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable", "load_pretrained_model", "_materialize_copy",
-            "_load_checkpoint", "load_checkpoint_and_dispatch", "dispatch_model", "load_lora_adapter", "reset_parameters", "__init__",
+            "_load_checkpoint", "load_checkpoint_and_dispatch", "dispatch_model", "load_lora_adapter", "reset_parameters", "batch_set_value", "from_preset", "weighs_to_device", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild", "__init__",
         ],
         code: &[
             "model.to(", "model.cuda(", "net.to(", "net.cuda(", ".from_pretrained(", "load_state_dict(", "model = model", "module.to(", "pipe.to(", "pipeline.to(",
-            "torch.load(", "nn.Parameter(", "self.weight = ", "generator.to(", "encoder.to(", "unet.to(", "vae.to(", "model.half(", "model.float(", "pipe = ",
-            "init_params", "model.init(", "load_model(", "DistributedDataParallel(", "self.model.to(", "self.model.cuda(", "transformer.to(",
+            "nn.Parameter(", "self.weight = ", "generator.to(", "encoder.to(", "unet.to(", "vae.to(", "model.half(", "model.float(", "pipe = ",
+            "init_params", "model.init(", "load_model(", "DistributedDataParallel(", "self.model.to(", "self.model.cuda(", "transformer.to(", "from_preset(", ".weight.data.to(", "variables_initializer(", "load_weights(", "init_xmap(", "initialize_variables(",
         ],
     },
     Rule {
@@ -117,14 +117,14 @@ const RULES: &[Rule] = &[
             "read_csv(", "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(", "np.hstack(", ".astype(", "to_categorical(", "pd.concat(",
             "get_dummies(", ".toarray(", ".todense(", "np.empty(", "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
             "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(", "read_parquet(", "from_tensor_slices(",
-            ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(", "Image.open(", "imread(", "f.read()", "np.full(", "np.dot(", ".values", "to_pandas(",
+            ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(", "Image.open(", "imread(",  ".read(", ".readlines(", "np.full(", "np.dot(", ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
         ],
     },
     Rule {
         phase: Phase::MoveData,
         file: &["data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py", "ops/convert_to_tensor", "apply_func.py", "send_to_device"],
         function: &["scatter", "pin_memory", "convert_to_eager_tensor", "constant", "send_to_device", "move_data_to_device", "batch_to_device", "device_put", "_prepare_input", "_prepare_inputs", "transfer_batch_to_device"],
-        code: &[".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", "device=device", "device='cuda", "device=\"cuda"],
+        code: &[".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", ".copy_(", "device=device", "device='cuda", "device=\"cuda"],
     },
     Rule {
         phase: Phase::Forward,
@@ -133,7 +133,7 @@ const RULES: &[Rule] = &[
             "diffusers/models", "/models/", "/losses", "transformer", "timm/", "loss.py", "nn_ops.py", "gen_nn_ops", "linen/",
         ],
         function: &["forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode", "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step", "execute_model", "profile_run"],
-        code: &["F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ", "torch.baddbmm(", "softmax"],
+        code: &["F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ", "torch.baddbmm(", "softmax", "zeros_like("],
     },
     Rule {
         phase: Phase::Compile,
@@ -151,10 +151,40 @@ const EVALUATE: &[&str] = &[
 const PREDICT: &[&str] = &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
 const TRAIN: &[&str] = &["train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator", "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model"];
 
-/// Where the frames say a job failed.
-pub fn place(frames: &[Frame]) -> Option<Place> {
+/// Lines of a log that tell what is being done, in the words of common programs.
+const TOLD: &[(Phase, &[&str])] = &[
+    (Phase::Evaluate, &["Evaluation [", "Starting evaluation", "Running evaluation", "Running Evaluation", "Running validation", "Validating", "Evaluating", "Valid (", "Validation:", "Running executor for Evaluator", "Running Prediction", "begin validation"]),
+    (Phase::Checkpoint, &["Saving checkpoint", "Saving model", "saving model to", "Saving the model", "Restoring checkpoint", "Writing checkpoint"]),
+    (Phase::LoadModel, &["Creating the model", "Creating model", "Loading checkpoint shards", "Loading model", "Building model", "Loading weights", "Loading pipeline components", "Loading safetensors", "Building the model", "Loading the model", "load model", "Initializing model"]),
+    (Phase::LoadData, &["Loading data", "Reading data", "Loading images", "Preprocessing data", "Loading training data", "Loading the data", "Generating train split", "Loading dataset", "Filling up shuffle buffer", "Creating features from dataset", "Caching images"]),
+];
+/// Only what is told in the last lines counts.
+const TOLD_WITHIN: usize = 8;
+
+/// What the job itself said that it was doing, where no frame shows it.
+pub fn told(lines: &[&str]) -> Option<Place> {
+    let last = lines.iter().rev().map(|line| line.trim()).filter(|line| !line.is_empty() && !line.starts_with("File ") && line.len() < 300).take(TOLD_WITHIN);
+    for line in last {
+        if let Some((phase, _)) = TOLD.iter().find(|(_, words)| words.iter().any(|word| has(line, word))) {
+            return Some(Place { phase: *phase, shown_by: line.chars().take(160).collect(), training: false });
+        }
+    }
+    None
+}
+
+/// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
+pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = frames.iter().any(|frame| named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train"));
-    let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame).map(|phase| (phase, frame)))?;
+    let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)))?;
+    // What reads a checkpoint may be making a model of it.
+    let making = |frame: &&Frame| named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"]) || has(&frame.code, ".from_pretrained(");
+    if let Some(frame) = frames.iter().find(making).filter(|_| phase == Phase::Checkpoint) {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
+    }
+    let restoring = |frame: &&Frame| named(frame, &["restore", "resume", "restore_checkpoint", "resume_from_checkpoint", "_load_from_checkpoint", "resume_training"]);
+    if let Some(frame) = frames.iter().find(restoring).filter(|_| matches!(phase, Phase::LoadModel | Phase::Update)) {
+        return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
+    }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
     let evaluating = frames.iter().find(|frame| inside_model && (named(frame, EVALUATE) || (training && named(frame, PREDICT)) || evaluates(&frame.code)));
     if let Some(frame) = evaluating.filter(|_| phase != Phase::LoadData || training) {
@@ -165,11 +195,16 @@ pub fn place(frames: &[Frame]) -> Option<Place> {
     Some(Place { phase, shown_by: shown(at), training })
 }
 
-fn rule(frame: &Frame) -> Option<Phase> {
+fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let function = frame.function.rsplit('.').next().unwrap_or("");
-    let by_name = RULES.iter().find(|rule| rule.function.contains(&function) && !(function == "__init__" && !makes_model(frame)));
-    let by_code = || RULES.iter().find(|rule| rule.code.iter().any(|code| has(&frame.code, code)));
-    let by_file = || RULES.iter().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
+    // PyTorch moves a model through its modules' own methods.
+    if has_any(&frame.file, &["nn/modules/module.py", "nn\\modules\\module.py"]) && ["<lambda>", "_apply", "convert", "to", "cuda", "half", "float"].contains(&function) {
+        return Some(Phase::LoadModel);
+    }
+    let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
+    let by_name = rules().find(|rule| rule.function.contains(&function) && !(function == "__init__" && !makes_model(frame)));
+    let by_code = || rules().find(|rule| rule.code.iter().any(|code| has(&frame.code, code)));
+    let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
     // A line of code says more than the function it stands in; a function of a library more than its file.
     let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
     let found = if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
@@ -186,7 +221,7 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 }
 
 fn evaluates(code: &str) -> bool {
-    has_any(code, &["evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop("])
+    has_any(code, &["evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop(", "accuracy.eval(", "eval(test", "x_test", "X_test", "test_images", "test.images", "val_loader", "test_loader"])
 }
 
 fn shown(frame: &Frame) -> String {

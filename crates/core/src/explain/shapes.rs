@@ -59,6 +59,11 @@ pub fn shape(text: &str) -> Option<Vec<u64>> {
     None
 }
 
+/// The list of numbers that follows a phrase.
+pub fn list_after(text: &str, phrase: &str) -> Option<Vec<u64>> {
+    after(text, phrase).and_then(bracketed)
+}
+
 /// The first shape in XLA's notation: `f32[256,1024]{1,0}`, with its element type.
 pub fn xla_shape(text: &str) -> Option<(Vec<u64>, &'static str)> {
     let mut from = 0;

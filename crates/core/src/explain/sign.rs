@@ -69,6 +69,8 @@ pub struct Sign {
     pub also: &'static [&'static str],
     /// None of these may.
     pub unless: &'static [&'static str],
+    /// What else must hold of the line.
+    pub check: fn(&str) -> bool,
     /// How much it says.
     pub weight: Weight,
     /// What ran out.
@@ -82,8 +84,13 @@ pub struct Sign {
 impl Sign {
     /// A sign that says only this; the rest with `..`.
     pub const fn new(id: &'static str, phrases: &'static [&'static str], weight: Weight) -> Sign {
-        Sign { id, phrases, also: &[], unless: &[], weight, resource: None, cause: None, read: nothing }
+        Sign { id, phrases, also: &[], unless: &[], check: always, weight, resource: None, cause: None, read: nothing }
     }
+}
+
+/// No further condition.
+pub fn always(_: &str) -> bool {
+    true
 }
 
 /// Reads no figures.
@@ -125,6 +132,9 @@ pub struct Numbers {
     /// Not taken by anybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
+    /// What the framework found free on the device when it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_at_start_bytes: Option<u64>,
     /// The largest free piece of the allocator's pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_free_bytes: Option<u64>,
@@ -172,7 +182,7 @@ impl Numbers {
             fill!(requested_bytes, shape, dtype, tensor_bytes, op);
         }
         fill!(
-            capacity_bytes, allocated_bytes, reserved_bytes, free_bytes, largest_free_bytes, process_bytes, device, process, pid, step, epoch,
+            capacity_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes, largest_free_bytes, process_bytes, device, process, pid, step, epoch,
             rank, exit_code
         );
         if self.others.is_empty() {

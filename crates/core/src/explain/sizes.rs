@@ -30,7 +30,7 @@ const UNITS: [(&str, u32); 24] = [
     ("gi", 3),
     ("ti", 4),
 ];
-const LETTERS: [(u8, u32); 5] = [(b'b', 0), (b'k', 1), (b'm', 2), (b'g', 3), (b't', 4)];
+const LETTERS: [(u8, u32); 7] = [(b'b', 0), (b'k', 1), (b'm', 2), (b'g', 3), (b't', 4), (b'p', 5), (b'e', 6)];
 
 /// A number and its unit at the start of a text, after what separates it from a phrase.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,12 +70,12 @@ pub fn size_before(text: &str, phrase: &str) -> Option<u64> {
     let at = find(text, phrase)?;
     let head = text[..at].trim_end();
     // The last word, or the last two: `7.79 GiB`, `7.79GiB`, `4096 MB`.
-    let last = head.rfind(|c: char| c.is_whitespace() || "(;,[".contains(c)).map_or(0, |i| i + next_char(head, i));
+    let last = head.rfind(|c: char| c.is_whitespace() || "(;,[/".contains(c)).map_or(0, |i| i + next_char(head, i));
     if let Some(found) = quantity(&head[last..]).filter(|found| found.unit_bytes.is_some()) {
         return Some(found.bytes());
     }
     let shorter = head[..last].trim_end();
-    let start = shorter.rfind(|c: char| c.is_whitespace() || "(;,[:=".contains(c)).map_or(0, |i| i + next_char(shorter, i));
+    let start = shorter.rfind(|c: char| c.is_whitespace() || "(;,[:=/".contains(c)).map_or(0, |i| i + next_char(shorter, i));
     let found = quantity(&head[start..]).filter(|found| found.unit_bytes.is_some())?;
     Some(found.bytes())
 }
@@ -124,7 +124,9 @@ pub fn quantity(text: &str) -> Option<Quantity> {
         end += 1;
     }
     let value: f64 = digits.parse().ok()?;
-    let mut rest = &text[end..];
+    // NumPy rounds to three digits and keeps the point: `926. GiB`.
+    let rest = &text[end..];
+    let mut rest = rest.strip_prefix(". ").filter(|tail| unit(tail).is_some()).unwrap_or(rest);
     let mut value = value;
     // `1.2e+09`
     if let Some(power) = rest.strip_prefix(['e', 'E']).and_then(|tail| tail.strip_prefix('+').or(Some(tail))) {
@@ -171,6 +173,8 @@ mod tests {
             ("allocate 1.5Gi", 3 * GIB / 2),
             ("allocate 2 Gb", 2 * GIB),
             ("allocate 1e3 MB", 1000 * MIB),
+            ("allocate 118. MiB for", 118 * MIB),
+            ("allocate 2E", 2 << 60),
         ] {
             assert_eq!(size_after(text, "allocate"), Some(bytes), "{text}");
         }

@@ -15,11 +15,13 @@ pub struct Frame {
 }
 
 /// The frames of the last traceback in these lines.
-pub fn frames(lines: &[&str]) -> Vec<Frame> {
-    let header = |line: &&str| line.contains("Traceback (most recent call last)") || line.contains("Traceback (innermost last)");
+pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
+    let lines = lines_all;
+    let header = |line: &&str| ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"].iter().any(|words| line.contains(words));
     let from = lines.iter().rposition(header).map_or(0, |at| at + 1);
     let mut found: Vec<Frame> = Vec::new();
-    let mut lines = lines[from..].iter().peekable();
+    let lines_above = &lines[from..];
+    let mut lines = lines_above.iter().peekable();
     while let Some(line) = lines.next() {
         if let Some(mut frame) = frame(line) {
             if line.contains(", in ") {
@@ -29,9 +31,23 @@ pub fn frames(lines: &[&str]) -> Vec<Frame> {
                 }
             }
             found.push(frame);
-        } else if let (Some(code), Some(last)) = (marked_code(line), found.last_mut()) {
-            last.code = code.to_owned();
+        } else if let Some(code) = marked_code(line) {
+            match found.last_mut() {
+                Some(last) => code.clone_into(&mut last.code),
+                // Cut off above its frame.
+                None => found.push(Frame { code: code.to_owned(), ..Frame::default() }),
+            }
         }
+    }
+    // A crash handler shows the innermost first.
+    if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
+        found.reverse();
+    }
+    // Cut off above: only the line of code is left, with what the interpreter draws below it.
+    if found.is_empty() {
+        let mut above = lines_above.iter().rev().filter(|line| !line.trim().is_empty()).skip_while(|line| line.trim().chars().all(|c| "^~".contains(c)));
+        let code = above.next().filter(|line| line.starts_with("    ") && line.len() < 300);
+        found.extend(code.map(|code| Frame { code: code.trim().to_owned(), ..Frame::default() }));
     }
     found
 }
@@ -39,11 +55,14 @@ pub fn frames(lines: &[&str]) -> Vec<Frame> {
 /// `---->  3 code`, rich's `❱ 12  code`, pytest's `>   code`.
 fn marked_code(line: &str) -> Option<&str> {
     let line = line.trim_start();
+    // Behind the prefix of a launcher.
+    let line = line.split_once(":  ").filter(|(prefix, _)| prefix.len() < 20 && !prefix.contains(' ')).map_or(line, |(_, rest)| rest.trim_start());
     let marked = line.strip_prefix("❱").or_else(|| line.starts_with("--").then(|| line.trim_start_matches('-')).and_then(|rest| rest.strip_prefix('>')));
     if let Some(rest) = marked {
         return Some(rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim());
     }
-    line.strip_prefix("> ").or_else(|| line.strip_prefix(">\t")).map(str::trim)
+    let code = line.strip_prefix("> ").or_else(|| line.strip_prefix(">\t")).map(str::trim)?;
+    Some(code.trim_start_matches(|c: char| c.is_ascii_digit()).trim())
 }
 
 fn frame(line: &str) -> Option<Frame> {
@@ -51,7 +70,7 @@ fn frame(line: &str) -> Option<Frame> {
     // File "x.py", line 3, in forward
     if let Some((_, rest)) = trimmed.split_once("File \"") {
         let (file, rest) = rest.split_once('"')?;
-        let function = rest.split_once(", in ").map_or("", |(_, function)| function);
+        let function = rest.split_once(" in ").map_or("", |(_, function)| function);
         return Some(Frame { file: file.to_owned(), function: name(function), code: String::new() });
     }
     // File ~/x/module.py:1102, in Module._call_impl(self, *input)      Cell In[5], line 3
@@ -64,6 +83,7 @@ fn frame(line: &str) -> Option<Frame> {
     }
     // /path/x.py:12 in forward (rich), path/x.py:12: in forward (pytest), /path/x.py in forward(self, x) (IPython)
     let (place, function) = trimmed.split_once(": in ").or_else(|| trimmed.split_once(" in "))?;
+    let place = place.rsplit(char::is_whitespace).next().unwrap_or(place);
     let file = without_line(place);
     let is_file = [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
     is_file.then(|| Frame { file: file.to_owned(), function: name(function), code: String::new() })

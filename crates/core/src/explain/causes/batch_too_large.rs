@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sizes::has_any;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::BatchTooLarge,
@@ -17,8 +17,17 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
+    if let Some(claim) = said(case, Code::BatchTooLarge, "the trainer itself says that a batch did not fit") {
+        return Some(claim);
+    }
     if let Some(place) = case.place.as_ref().filter(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Compile)) {
         return Claim::likely(format!("it failed {} ({}), where activations and gradients are made", place.phase.name(), place.shown_by));
+    }
+    if let Some(place) = case.place.as_ref().filter(|place| place.phase == Phase::MoveData && place.training) {
+        return Claim::likely(format!("the device was full when the next batch was moved to it ({})", place.shown_by));
+    }
+    if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
+        return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
     }
     if let Some(op) = case.numbers.op.as_deref().filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"])) {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));

@@ -23,6 +23,12 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = failure.frames.iter().rev().find(|frame| whole(&frame.code)).filter(|_| !case.place.as_ref().is_some_and(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Update))) {
         return Claim::likely(format!("it failed while the whole data was moved to the device ({})", frame.code));
     }
+    // An eager operation on tens of thousands of rows handles a data set, not a batch.
+    let rows = case.numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
+    let eager = case.numbers.op.as_deref().is_some_and(|op| ["_EagerConst", "GatherV2", "Gather", "ConcatV2", "Pack", "Cast", "TensorSliceDataset", "StridedSlice"].iter().any(|name| op.eq_ignore_ascii_case(name)));
+    if eager && rows >= 10_000 {
+        return Claim::likely(format!("the tensor that did not fit has {rows} rows: a data set, not a batch"));
+    }
     if failure.sign.id == "tensorflow.destination" {
         return Claim::possible("a copy to the device found no room: the data, or whatever filled the device before it");
     }

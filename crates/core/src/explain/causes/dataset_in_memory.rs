@@ -3,8 +3,12 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
+use super::super::sizes::has_any;
 use super::{Cause, Claim, Code};
-use crate::bytes::human;
+use crate::bytes::{MIB, human};
+
+/// Less than this does not fill a machine.
+const SMALL_BYTES: u64 = 200 * MIB;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::DatasetInMemory,
@@ -24,9 +28,18 @@ fn judge(case: &Case) -> Option<Claim> {
     if failure.sign.id == "pandas.tokenizing" {
         return Claim::certain("a file was being read whole into a table");
     }
+    // A small piece that does not fit is the last straw, and says nothing of what filled the memory before.
+    let small = case.numbers.wanted_bytes().is_some_and(|bytes| bytes < SMALL_BYTES);
     if case.phase() == Some(Phase::LoadData) {
         let place = case.place.as_ref()?;
+        let a_sample = failure.frames.iter().any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
+        if small && a_sample {
+            return Claim::possible("a sample or a batch of them was being read; what filled the memory before is not said");
+        }
         return Claim::likely(format!("it failed {} ({}){}", place.phase.name(), place.shown_by, if arrays { format!(", for one array{of_array}") } else { String::new() }));
+    }
+    if arrays && small {
+        return Claim::possible(format!("an array{of_array} was the last straw; what filled the memory before it is not said"));
     }
     if arrays && !matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update | Phase::Checkpoint | Phase::LoadModel)) {
         return Claim::likely(format!("an array{of_array} was made on the host at once"));

@@ -2,7 +2,7 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::EvaluationOrCheckpoint,
@@ -15,6 +15,9 @@ pub(super) const CAUSE: Cause = Cause {
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
+    }
+    if let Some(claim) = said(case, Code::EvaluationOrCheckpoint, "the message is of saving or gathering the state") {
+        return Some(claim);
     }
     let place = case.place.as_ref().filter(|place| matches!(place.phase, Phase::Evaluate | Phase::Checkpoint))?;
     Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by))

@@ -26,7 +26,8 @@ mod workspace_or_handle;
 
 use serde::Serialize;
 
-use super::case::Case;
+use super::case::{Case, Sighting};
+use super::sign::Weight;
 
 /// A cause's stable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -120,7 +121,6 @@ pub const REGISTRY: [Cause; 20] = [
     message_size::CAUSE,
     container_or_scheduler_limit::CAUSE,
     leak::CAUSE,
-    tensor_too_large::CAUSE,
     other_process::CAUSE,
     reserved_at_start::CAUSE,
     fragmentation::CAUSE,
@@ -128,6 +128,7 @@ pub const REGISTRY: [Cause; 20] = [
     evaluation_or_checkpoint::CAUSE,
     model_too_large::CAUSE,
     data_on_device::CAUSE,
+    tensor_too_large::CAUSE,
     dataset_in_memory::CAUSE,
     kernel_oom_kill::CAUSE,
     workspace_or_handle::CAUSE,
@@ -147,5 +148,8 @@ pub fn by_code(code: Code) -> &'static Cause {
 /// A claim of the wording itself: the sign's own cause.
 fn said(case: &Case, code: Code, because: &str) -> Option<Claim> {
     let failure = case.failure()?;
-    (failure.sign.cause == Some(code)).then(|| Claim::certain(because))?
+    // One line may carry two signs: an allocator's figures, and what its caller says of them.
+    let here = |sighting: &&Sighting| sighting.line == failure.line && sighting.sign.weight >= Weight::Symptom;
+    let named = failure.sign.cause == Some(code) || case.sightings.iter().filter(here).any(|sighting| sighting.sign.cause == Some(code));
+    named.then(|| Claim::certain(because))?
 }

@@ -2,7 +2,7 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
 /// What a process has outside the allocator: the context and loaded kernels, rarely more.
@@ -20,8 +20,14 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
     }
+    if let Some(claim) = said(case, Code::OtherProcess, "not even a context could be made on the device: it was full before this job began") {
+        return Some(claim);
+    }
     let numbers = &case.numbers;
     let capacity = numbers.capacity_bytes?;
+    if let Some(free) = numbers.free_at_start_bytes.filter(|&free| free < capacity / 2) {
+        return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
+    }
     let own = numbers.reserved_bytes.or(numbers.allocated_bytes).or(numbers.process_bytes);
     let others: u64 = others_bytes(case);
     let needed = numbers.requested_bytes.unwrap_or(0).saturating_sub(numbers.free_bytes.unwrap_or(0));

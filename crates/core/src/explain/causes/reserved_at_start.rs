@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::sign::Resource;
 use super::{Cause, Claim, Code, said};
+use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::ReservedAtStart,
@@ -18,6 +19,12 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if !case.of(Resource::GpuMemory) {
         return None;
+    }
+    // XLA and TensorFlow take most of the device before cuDNN asks for its own.
+    if let (Some(free), Some(total), true) = (case.numbers.free_bytes, case.numbers.capacity_bytes, case.saw("cuda.handle_memory")) {
+        if free < total / 10 {
+            return Claim::likely(format!("when the handle was made, {} of {} were free: the framework had reserved the rest", human(free), human(total)));
+        }
     }
     case.seen("jax.preallocation").filter(|_| case.failure().is_some_and(|failure| failure.sign.cause == Some(Code::WorkspaceOrHandle))).and_then(|seen| {
         Claim::likely("JAX reserves three quarters of the device when it starts, and the library found no room beside it").map(|claim| Claim { lines: vec![seen.line], ..claim })

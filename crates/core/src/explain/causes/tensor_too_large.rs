@@ -1,8 +1,10 @@
 //! One tensor alone is larger than everything there is.
 
 use super::super::case::Case;
+use super::super::phase::Phase;
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code};
+use super::super::sizes::has_any;
+use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
 /// No accelerator has this much: asked for at once, it is a mistake in a shape.
@@ -17,16 +19,24 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 fn judge(case: &Case) -> Option<Claim> {
-    let wanted = case.numbers.wanted_bytes()?;
+    if let Some(claim) = said(case, Code::TensorTooLarge, "the size is more than can be addressed") {
+        return Some(claim);
+    }
+    let numbers = &case.numbers;
+    if let Some(claim) = all_pairs(case) {
+        return Some(claim);
+    }
+    // A TPU's compiler asks for the whole program at once, and lists its largest parts.
+    let wanted = if numbers.device.as_deref() == Some("TPU") { numbers.tensor_bytes? } else { numbers.wanted_bytes()? };
     if !case.of_memory() {
         return None;
     }
     if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
-        // A TPU's compiler asks for the whole program at once.
-        if case.numbers.device.as_deref() == Some("TPU") {
-            return None;
-        }
         return Claim::certain(format!("{} were asked for at once, and all there is is {}", human(wanted), human(capacity)));
+    }
+    // What an evaluation collects grows with its data: it is not one tensor by mistake.
+    if case.phase() == Some(Phase::Evaluate) {
+        return None;
     }
     if wanted >= ABSURD_BYTES {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
@@ -37,4 +47,26 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB;
     huge_on_host.then(|| Claim::likely(format!("{} were asked for at once: few machines have that", human(wanted))))?
+}
+
+/// Code that makes one entry for each pair of rows.
+const PAIRS: [&str; 14] = [
+    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "np.eye(", "outer(", "rbf_kernel(", "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
+];
+/// A square of fewer rows is small.
+const MANY_ROWS: u64 = 8000;
+
+/// A matrix of all pairs grows with the square of the rows: it is the shape that is wrong, not the batch.
+fn all_pairs(case: &Case) -> Option<Claim> {
+    if !case.of_memory() {
+        return None;
+    }
+    if let Some([rows, columns]) = case.numbers.shape.as_deref() {
+        if rows == columns && *rows >= MANY_ROWS {
+            return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
+        }
+    }
+    let frame = case.failure()?.frames.iter().rev().take(4).find(|frame| has_any(&frame.code, &PAIRS))?;
+    case.numbers.wanted_bytes().filter(|&bytes| bytes >= GIB)?;
+    Claim::likely(format!("one tensor has an entry for each pair of rows ({})", frame.code))
 }

@@ -2,7 +2,7 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::WorkspaceOrHandle,
@@ -14,9 +14,7 @@ pub(super) const CAUSE: Cause = Cause {
 
 fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
-    if failure.sign.cause != Some(Code::WorkspaceOrHandle) || !case.of(Resource::GpuMemory) {
-        return None;
-    }
+    said(case, Code::WorkspaceOrHandle, "").filter(|_| case.of(Resource::GpuMemory))?;
     let because = match failure.sign.id {
         "cuda.algorithm" => "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool",
         "cuda.nccl_oom" => "NCCL found no room for its buffers, which lie beside the framework's pool",

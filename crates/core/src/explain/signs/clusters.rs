@@ -2,44 +2,58 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, quantity, size_after, size_before};
+use super::super::sizes::{after, bytes_after, quantity, size_after, size_before};
 
 const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
 const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
-    Sign { resource: LIMIT, cause: CODE, read: kubernetes, ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed", "container_memory", "\"OOMKilled\":true"], Weight::Failure) },
+    Sign { resource: LIMIT, cause: CODE, read: kubernetes, ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed"], Weight::Failure).oom_flag() },
+    Sign { read: limits, check: is_limit, ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": "], Weight::Context) },
     Sign { resource: Some(Resource::HostMemory), cause: CODE, ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure) },
-    Sign { resource: Some(Resource::Disk), cause: Some(Code::DiskFull), ..Sign::new("kubernetes.storage", &["low on resource: ephemeral-storage", "ephemeral local storage usage exceeds", "DiskPressure"], Weight::Failure) },
+    Sign { resource: Some(Resource::Disk), cause: Some(Code::DiskFull), read: storage, ..Sign::new("kubernetes.storage", &["low on resource: ephemeral-storage", "ephemeral local storage usage exceeds the total limit", "DiskPressure"], Weight::Failure) },
     Sign {
         resource: LIMIT,
         cause: CODE,
         read: slurm,
-        ..Sign::new("slurm.limit", &["oom-kill event", "oom_kill event", "Exceeded job memory limit", "Exceeded step memory limit", "exceeded memory limit", "OUT_OF_MEMORY", "OUT_OF_ME+", "Some of your processes may have been killed by the cgroup out-of-memory handler", "Out Of Memory"], Weight::Failure).slurm()
+        ..Sign::new("slurm.limit", &["oom-kill event", "oom_kill event", "Exceeded job memory limit", "Exceeded step memory limit", "exceeded memory limit", "OUT_OF_MEMORY", "OUT_OF_ME+", "Some of your processes may have been killed by the cgroup out-of-memory handler"], Weight::Failure).slurm()
     },
-    Sign { resource: LIMIT, cause: CODE, read: lsf, ..Sign::new("lsf.limit", &["TERM_MEMLIMIT", "job killed: mem", "PBS: job killed: mem", "exceeded limit", "maxvmem"], Weight::Failure).batch() },
+    Sign { resource: LIMIT, cause: CODE, check: |text| text.contains("Out Of Memory"), ..Sign::new("slurm.task", &["srun: error", "task 0: Out Of Memory"], Weight::Failure)
+    },
+    Sign { resource: LIMIT, cause: CODE, read: lsf, ..Sign::new("lsf.limit", &["TERM_MEMLIMIT", "job killed: mem", "job killed: vmem", "exceeded a memory resource limit", "h_vmem limit", "exceeded MEM usage hard limit"], Weight::Failure) },
+    Sign { read: lsf, ..Sign::new("lsf.figures", &["Total Requested Memory", "total_memory.0="], Weight::Context) },
+    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("lsf.threads", &["TERM_THREADLIMIT"], Weight::Failure) },
+    Sign { ..Sign::new("slurm.touched", &["memory limit at some point"], Weight::Warning) },
     Sign {
         resource: LIMIT,
         cause: CODE,
         read: yarn,
-        ..Sign::new("yarn.limit", &["killed by YARN for exceeding", "running beyond physical memory limits", "running beyond virtual memory limits", "Container killed on request. Exit code is 143", "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead", "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits"], Weight::Failure)
+        ..Sign::new("yarn.limit", &["killed by YARN for exceeding", "running beyond physical memory limits", "running beyond virtual memory limits", "Container killed on request. Exit code is 143", "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead", "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits", "bigger than spark.driver.maxResultSize"], Weight::Failure)
     },
     Sign { resource: LIMIT, cause: CODE, ..Sign::new("java.heap", &["java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space"], Weight::Failure).heap() },
-    Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.limit", &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker", "Worker is at 8", "Worker is at 9"], Weight::Failure).dask_limit() },
+    Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.limit", &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker"], Weight::Failure).dask_limit() },
+    Sign { resource: LIMIT, cause: CODE, read: dask, also: &["Pausing worker"], ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom) },
+    Sign { ..Sign::new("dask.resumed", &["Resuming worker"], Weight::Warning) },
     Sign { resource: LIMIT, read: dask, ..Sign::new("dask.high", &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk", "unmanaged memory"], Weight::Context) },
     Sign { resource: LIMIT, cause: CODE, read: ray, ..Sign::new("ray.limit", &["ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory", "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure", "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory", "memory usage threshold of"], Weight::Failure) },
-    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("ray.store", &["ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object"], Weight::Failure) },
+    Sign { resource: Some(Resource::SharedMemory), cause: CODE, ..Sign::new("ray.store", &["ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object", "does not fit in the plasma store", "PlasmaStoreFull"], Weight::Failure).store() },
+    Sign { read: store, ..Sign::new("ray.store_figures", &["(global lru) capacity:"], Weight::Context) },
     Sign { resource: LIMIT, cause: CODE, ..Sign::new("docker.limit", &["exceeded its memory limit", "memory limit exceeded", "Memory limit exceeded", "exceeded memory limit of", "was killed because it exceeded", "Cloud Run", "exceed memory limit of"], Weight::Failure).cloud() },
 ];
 
 impl Sign {
     const fn slurm(self) -> Sign {
-        Sign { also: &["slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME", "cgroup", "State:", "Detected"], unless: &["UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"], ..self }
+        Sign { also: &["slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME", "cgroup", "State:", "Detected"], unless: &["at some point", "UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"], ..self }
     }
 
-    const fn batch(self) -> Sign {
-        Sign { also: &["TERM_MEMLIMIT", "mem", "vmem", "memory"], unless: &["rate", "quota"], ..self }
+    /// `OOMKilled: false` denies it.
+    const fn oom_flag(self) -> Sign {
+        Sign { unless: &["\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
+    }
+
+    const fn store(self) -> Sign {
+        Sign { read: store, ..self }
     }
 
     const fn heap(self) -> Sign {
@@ -53,6 +67,10 @@ impl Sign {
     const fn cloud(self) -> Sign {
         Sign { also: &["memory limit", "its memory", "Memory limit", "killed because"], unless: &["Exceeded job", "Exceeded step"], ..self }
     }
+}
+
+fn storage(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "limit of containers"));
 }
 
 fn kubernetes(text: &str, numbers: &mut Numbers) {
@@ -72,7 +90,25 @@ fn slurm(text: &str, numbers: &mut Numbers) {
     }
 }
 
+/// `Limits:` of `kubectl describe` come before `Requests:`, and the first figure is kept.
+fn limits(text: &str, numbers: &mut Numbers) {
+    let figure = after(text, "memory:").or_else(|| after(text, "Memory\":")).and_then(quantity);
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| figure.map(|found| found.bytes()));
+}
+
+fn is_limit(text: &str) -> bool {
+    let line = text.trim_start();
+    line.starts_with("memory:") || line.contains("\"Memory\":")
+}
+
+fn store(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Object size is"));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "(global lru) capacity:"));
+}
+
 fn lsf(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Total Requested Memory :")).or_else(|| size_after(text, "total_memory.0="));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "exceeded limit"));
     // PBS: job killed: mem 8394752kb exceeded limit 8388608kb
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "exceeded limit"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_before(text, "exceeded limit"));
@@ -81,6 +117,7 @@ fn lsf(text: &str, numbers: &mut Numbers) {
 /// `5.5 GB of 5.5 GB physical memory used`
 fn yarn(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "physical memory used")).or_else(|| size_before(text, "virtual memory used"));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "spark.driver.maxResultSize"));
     let used = after(text, "memory limits.").or_else(|| after(text, "Current usage:"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| used.and_then(quantity).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
 }
@@ -92,6 +129,10 @@ fn dask(text: &str, numbers: &mut Numbers) {
 
 /// `Memory on the node (IP: …) where the task … was running was 62.01GB / 64.00GB (0.97), which exceeds …`
 fn ray(text: &str, numbers: &mut Numbers) {
+    // More than 95% of the memory on node NAME is used (15.9 / 16.7 GB).
+    if let Some((_, total)) = after(text, "is used (").and_then(|tail| tail.split_once('/')) {
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
+    }
     if let Some((used, total)) = after(text, "was running was").or_else(|| after(text, "node has used")).and_then(|tail| tail.split_once('/')) {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| quantity(used).map(|found| found.bytes()));

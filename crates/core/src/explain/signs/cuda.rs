@@ -5,19 +5,19 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, size_after};
+use super::super::sizes::{bytes_after, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
-        unless: &["CUDA out of memory", "Tried to allocate"],
+        unless: &["CUDA out of memory", "Tried to allocate", "on host", "In-memory CUBIN", "conv_algorithm_picker", ": I "],
         ..Sign::new("cuda.out_of_memory", &["CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "CUDA error 2: out of memory", "cudaMalloc failed: out of memory", "Cuda failure 'out of memory'", "CUDA driver error: out of memory", "CUDA Error: out of memory", "hipErrorOutOfMemory", "Cuda failure 2 'out of memory'"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
-        ..Sign::new("cuda.nccl_oom", &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 'out of memory'"], Weight::Failure)
+        ..Sign::new("cuda.nccl_oom", &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "NCCL WARN Failed to CUDA calloc"], Weight::Failure).nccl()
     },
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -33,14 +33,34 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
         read: algorithm,
-        ..Sign::new("cuda.algorithm", &["Failed to get convolution algorithm", "No algorithm worked", "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute", "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm", "All algorithms tried for", "Autotuning failed for HLO", "No valid config found", "workspace of size", "FIND was unable to find an engine"], Weight::Symptom)
+        ..Sign::new("cuda.algorithm", &["Failed to get convolution algorithm", "No algorithm worked", "No algorithm without scratch worked", "Fail to find the dnn implementation", "no valid convolution algorithms available", "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY", "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute", "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm", "All algorithms tried for", "Autotuning failed for HLO", "No valid config found", "workspace of size", "FIND was unable to find an engine"], Weight::Symptom)
     },
+    Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
+    Sign { read: smi, also: &["MiB |", "MB"], ..Sign::new("cuda.smi", &["MiB / "], Weight::Context) },
     Sign {
         resource: Some(Resource::GpuMemory),
+        cause: Some(Code::OtherProcess),
         ..Sign::new("cuda.primary_context", &["failed call to cuDevicePrimaryCtxRetain", "could not retain primary context", "CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported"], Weight::Symptom)
     },
 ];
 
+impl Sign {
+    const fn nccl(self) -> Sign {
+        Sign { read: |text, numbers| numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "CUDA calloc")), ..self }
+    }
+}
+
+/// `Memory usage: 118620160 bytes free, 4231331840 bytes total.`
+fn handle_memory(text: &str, numbers: &mut Numbers) {
+    numbers.free_bytes = numbers.free_bytes.or_else(|| size_before(text, "free,"));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "total."));
+}
+
+/// A row of `nvidia-smi`: `| 58%   70C    P2   120W / 200W |   5202MiB /  8111MiB |`
+fn smi(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "MiB / "));
+}
+
 fn algorithm(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "scratch_bytes")).or_else(|| bytes_after(text, "workspace of size"));
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "scratch_bytes")).or_else(|| size_after(text, "Failed to allocate request for")).or_else(|| bytes_after(text, "workspace of size"));
 }

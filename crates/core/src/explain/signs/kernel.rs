@@ -4,7 +4,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, number_after, quantity, size_after};
+use super::super::sizes::{after, has_any, number_after, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -28,23 +28,25 @@ pub const SIGNS: &[Sign] = &[
         read: killed,
         ..Sign::new("systemd.oomd", &["systemd-oomd", "earlyoom", "low memory! at or below SIGTERM", "result 'oom-kill'", "A process of this unit has been killed by the OOM killer"], Weight::Failure).when_killing()
     },
+    Sign { read: available, ..Sign::new("earlyoom.figures", &["mem avail:"], Weight::Context) },
+    Sign { cause: Some(Code::NotMemory), ..Sign::new("launcher.kill", &["forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory", "KeyboardInterrupt"], Weight::Denial) },
     Sign { resource: Some(Resource::HostMemory), read: exit, ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).as_shell() },
+    Sign { resource: Some(Resource::HostMemory), read: exit, check: ended_by_kill, ..Sign::new("process.exit_code", &["137", "-9"], Weight::Symptom).unexplained() },
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
         ..Sign::new(
             "process.killed",
             &[
-                "exit code 137", "exit code: 137", "exited with code 137", "exit status 137", "status 137", "returned 137", "(137)", "code 137", "exit code -9", "exitcode -9", "exitcode=-9", "Exit status: -9",
-                "returned non-zero exit status -9", "died with <Signals.SIGKILL", "<Signals.SIGKILL: 9>", "signal: 9", "SIGKILL", "signal 9", "returned -9", "return code: -9", "died with signal 9", "exit code: -9", "exit status: 9",
-                "terminated by signal 9", "terminated by signal SIGKILL", "killed by signal 9", "exits with return code = -9",
+                "SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL", "non-zero status of 9",
             ],
             Weight::Symptom,
         )
+        .unexplained()
     },
     Sign {
         resource: Some(Resource::HostMemory),
-        ..Sign::new("python.pool_broken", &["BrokenProcessPool", "A process in the process pool was terminated abruptly", "TerminatedWorkerError", "A worker process managed by the executor was unexpectedly terminated"], Weight::Symptom)
+        ..Sign::new("python.pool_broken", &["BrokenProcessPool", "A process in the process pool was terminated abruptly", "TerminatedWorkerError", "A worker process managed by the executor was unexpectedly terminated", "node down: Not properly terminated"], Weight::Symptom)
     },
 ];
 
@@ -53,9 +55,14 @@ impl Sign {
         Sign { also: &["kill", "Kill", "SIGTERM", "SIGKILL", "sending"], unless: &["Started", "Starting", "mem avail:"], ..self }
     }
 
+    /// A launcher that ends its own workers, or a list of what could have been, is no evidence.
+    const fn unexplained(self) -> Sign {
+        Sign { unless: &["forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to"], ..self }
+    }
+
     /// A shell's own line, and not prose.
     const fn as_shell(self) -> Sign {
-        Sign { unless: &["Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15", "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external"], ..self }
+        Sign { check: shell, unless: &["Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15", "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external"], ..self }
     }
 }
 
@@ -68,12 +75,43 @@ fn killed(text: &str, numbers: &mut Numbers) {
     }
     numbers.process = numbers.process.take().or_else(|| after(text, "task=").and_then(|name| name.split([',', ' ']).next()).map(str::to_owned));
     numbers.pid = numbers.pid.or_else(|| number_after(text, ",pid="));
+    if let Some(tail) = after(text, "due to memory used") {
+        numbers.capacity_bytes = after(tail, "total").and_then(quantity).map(|found| found.bytes());
+    }
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "anon-rss:")).filter(|&bytes| bytes > 0);
     // memory: usage 8388608kB, limit 8388608kB, failcnt 1234
     if text.contains("failcnt") && text.contains("memory: usage") {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "limit"));
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "usage"));
     }
+}
+
+/// `mem avail:    98 of 30236 MiB ( 0.32%)`
+fn available(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, " of"));
+}
+
+/// A shell's line: `Killed`, `line 28:  8156 Killed   python3 …`, `zsh: killed`, `[1] 31330 killed  python`.
+fn shell(text: &str) -> bool {
+    let line = text.trim().trim_end_matches('.');
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let alone = line.eq_ignore_ascii_case("killed") || line.eq_ignore_ascii_case("killed.") || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
+    let numbered = words.windows(2).any(|pair| pair[1].eq_ignore_ascii_case("killed") && pair[0].trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit()));
+    let shells = ["zsh: killed", "fish: Job", "Killed signal terminated program", "Killed: 9", "(core dumped) Killed", "signal: Killed", "signal: killed"];
+    alone || numbered || shells.iter().any(|start| line.contains(start)) || words.first() == Some(&"Killed")
+}
+
+/// An exit code of 137 or -9, as a word of its own behind what says that it is one.
+fn ended_by_kill(text: &str) -> bool {
+    let number = |code: &str| {
+        text.match_indices(code).any(|(at, _)| {
+            let before = text[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.' && c != '-');
+            let after = text[at + code.len()..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != ':');
+            before && after
+        })
+    };
+    let said = ["exit", "status", "returncode", "return code", "returned", "error 137", "code 137", "code=137"];
+    (number("137") || number("-9")) && has_any(text, &said)
 }
 
 fn exit(text: &str, numbers: &mut Numbers) {

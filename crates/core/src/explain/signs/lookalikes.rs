@@ -30,7 +30,7 @@ pub const SIGNS: &[Sign] = &[
         cause: NOT_MEMORY,
         ..Sign::new(
             "cuda.versions",
-            &["CUDA driver version is insufficient", "no kernel image is available", "but source was compiled with", "NVIDIA driver on your system is too old", "CUDA_ERROR_NO_DEVICE", "forward compatibility was attempted", "Could not load dynamic library", "libcudnn.so", "Possibly insufficient driver version", "CUDA unknown error", "no CUDA-capable device", "CUDA-capable device(s) is/are busy", "invalid device ordinal", "CUDNN_STATUS_VERSION_MISMATCH", "is not compatible with the current PyTorch installation"],
+            &["CUDA driver version is insufficient", "no kernel image is available", "but source was compiled with", "NVIDIA driver on your system is too old", "CUDA_ERROR_NO_DEVICE", "forward compatibility was attempted", "Possibly insufficient driver version", "CUDA unknown error", "no CUDA-capable device", "CUDA-capable device(s) is/are busy", "invalid device ordinal", "CUDNN_STATUS_VERSION_MISMATCH", "is not compatible with the current PyTorch installation"],
             Weight::Denial,
         )
         .unless_warning()
@@ -46,13 +46,15 @@ pub const SIGNS: &[Sign] = &[
             "python.other",
             &[
                 "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:", "ValueError:", "AssertionError:", "FileNotFoundError:", "KeyboardInterrupt", "NotImplementedError:", "NameError:", "SyntaxError:", "ZeroDivisionError:",
-                "PermissionError:", "ConnectionError:", "TimeoutError", "UnicodeDecodeError:", "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:", "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
+                "PermissionError:", "UnicodeDecodeError:", "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:", "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
                 "Expected all tensors to be on the same device", "Sizes of tensors must match", "cannot reshape array", "Expected more than 1 value per channel", "index out of range in self", "JSONDecodeError", "ReadTimeout", "HTTPError", "ConnectTimeout", "Loss is nan",
-                "UnpicklingError", "ResolutionImpossible", "UnsatisfiableError", "LookupError", "DeadlineExceededError", "StopIteration", "EOFError", "CalledProcessError", "RuntimeError:",
+                "UnpicklingError", "ResolutionImpossible", "UnsatisfiableError", "LookupError", "StopIteration", "CalledProcessError", "RuntimeError:",
             ],
             Weight::Denial,
         )
     },
+    // A process that waited for one that is gone: why it went is not said.
+    Sign { ..Sign::new("python.lost", &["TimeoutError", "EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionError:", "DeadlineExceededError"], Weight::Denial) },
     Sign { cause: NOT_MEMORY, ..Sign::new("native.segfault", &["Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)", "stack smashing detected", "double free or corruption", "Fatal Python error"], Weight::Denial) },
     Sign { ..Sign::new("torch.warnings", &["This DataLoader will create", "pin_memory' argument is set as true but", "successful NUMA node read from SysFS had negative value", "Garbage collection", "number of CPU cores"], Weight::Warning) },
 ];

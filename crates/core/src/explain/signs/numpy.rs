@@ -1,25 +1,33 @@
 //! What NumPy, pandas, scikit-learn, C++ and plain Python say when the host has no more memory.
 
+use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, has, size_after};
+use super::super::sizes::{bytes_after, has, size_after, size_before};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: array,
-        ..Sign::new("numpy.array", &["Unable to allocate", "_ArrayMemoryError", "array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded"], Weight::Failure).for_arrays()
+        ..Sign::new("numpy.array", &["Unable to allocate", "_ArrayMemoryError"], Weight::Failure).for_arrays()
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::TensorTooLarge),
+        read: array,
+        ..Sign::new("numpy.too_big", &["array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded", "Storage size calculation overflowed", "more than 1EB memory"], Weight::Failure)
     },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("python.memory_error", &["MemoryError"], Weight::Failure).for_exceptions() },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("pandas.tokenizing", &["Error tokenizing data. C error: out of memory", "C error: out of memory"], Weight::Failure) },
-    Sign { resource: Some(Resource::HostMemory), read: native, ..Sign::new("native.bad_alloc", &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"], Weight::Failure) },
+    Sign { resource: Some(Resource::HostMemory), read: native, unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation"], ..Sign::new("native.bad_alloc", &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"], Weight::Failure) },
     Sign {
         resource: Some(Resource::HostMemory),
         read: native,
-        unless: &["CUDA", "mlock", "ibv_", "memlock", "GPU"],
-        ..Sign::new("native.enomem", &["Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment", "OSError: [WinError 1455]", "The paging file is too small", "os error 1455", "malloc of size", "realloc of size", "Not enough memory", "memory allocation of"], Weight::Failure)
+        unless: &["CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted"],
+        ..Sign::new("native.enomem", &["Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment", "[WinError 1455]", "error code: <1455>", "failed to allocate data of size", "Failed to allocate block of", "The paging file is too small", "os error 1455", "malloc of size", "realloc of size", "Not enough memory", "memory allocation of"], Weight::Failure)
     },
+    Sign { resource: Some(Resource::GpuMemory), ..Sign::new("thrust.bad_alloc", &["thrust::system::detail::bad_alloc", "bad_alloc: out of memory", "bad_alloc: cudaErrorMemoryAllocation", "RMM failure"], Weight::Failure) },
     Sign { resource: Some(Resource::HostMemory), read: native, ..Sign::new("r.vector", &["cannot allocate vector of size", "vector memory exhausted"], Weight::Failure) },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("julia.oom", &["OutOfMemoryError()"], Weight::Failure) },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure) },
@@ -41,18 +49,21 @@ impl Sign {
 fn array(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "Unable to allocate"));
     if numbers.shape.is_none() {
-        numbers.shape = shapes::shape(text);
+        numbers.shape = shapes::shape(text).or_else(|| shapes::list_after(text, "sizes="));
         numbers.dtype = shapes::dtype(text).map(str::to_owned);
     }
 }
 
 fn native(text: &str, numbers: &mut Numbers) {
+    // DuckDB: (3.6 GiB/3.7 GiB used)
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "used)"));
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| bytes_after(text, "malloc of size"))
         .or_else(|| bytes_after(text, "realloc of size"))
         .or_else(|| size_after(text, "cannot allocate vector of size"))
         .or_else(|| bytes_after(text, "memory allocation of"))
+        .or_else(|| size_after(text, "failed to allocate data of size"))
         .or_else(|| size_after(text, "Failed to allocate"))
         .or_else(|| has(text, "allocate").then(|| size_after(text, "tried to allocate")).flatten());
 }

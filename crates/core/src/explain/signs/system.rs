@@ -2,26 +2,27 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, quantity};
+use super::super::sizes::{after, bytes_after, has, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::SharedMemory),
         cause: Some(Code::WorkerSharedMemory),
-        ..Sign::new("system.shared_memory", &["/dev/shm", "shared memory segment", "shm_open", "nccl-"], Weight::Failure).full()
+        ..Sign::new("system.shared_memory", &["/dev/shm", "shared memory segment", "shm_open", "nccl-", "posix_fallocate failed"], Weight::Failure).full()
     },
     Sign { resource: Some(Resource::SharedMemory), ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom) },
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
-        unless: &["/dev/shm", "inotify", "file watchers", "</torch_", "on device /dev/video", "sem_", "psm_"],
-        ..Sign::new("system.disk", &["No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC", "There is not enough space on the disk", "not enough disk space", "disk is full", "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]", "database or disk is full", "os error 28", "insufficient disk space"], Weight::Failure)
+        unless: &["/dev/shm", "posix_fallocate", "inotify", "add_watch", "watch ENOSPC", "file watchers", "</torch_", "on device /dev/video", "sem_", "psm_"],
+        ..Sign::new("system.disk", &["No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC", "There is not enough space on the disk", "not enough disk space", "disk is full", "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]", "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]", "File too large"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
-        ..Sign::new("torch.writer", &["PytorchStreamWriter failed writing file", "unexpected pos "], Weight::Symptom)
+        also: &["PytorchStreamWriter", "unexpected pos", "requested and"],
+        ..Sign::new("torch.writer", &["PytorchStreamWriter failed writing file", "unexpected pos ", " written"], Weight::Symptom)
     },
     Sign {
         resource: Some(Resource::FileDescriptors),
@@ -29,9 +30,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("system.descriptors", &["Too many open files", "[Errno 24]", "EMFILE", "received 0 items of ancdata", "os error 24", "[Errno 23]", "accept4 failed", "filedescriptor out of range in select"], Weight::Failure)
     },
     Sign {
-        resource: Some(Resource::FileDescriptors),
-        cause: Some(Code::FileDescriptors),
-        ..Sign::new("system.inotify", &["inotify watch limit", "inotify instances", "System limit for number of file watchers reached", "inotify_add_watch", "max_user_watches", "max_user_instances"], Weight::Failure)
+        cause: Some(Code::NotMemory),
+        ..Sign::new("system.inotify", &["inotify watch limit", "inotify instances", "System limit for number of file watchers reached", "inotify_add_watch", "max_user_watches", "max_user_instances", "watch ENOSPC"], Weight::Denial)
     },
     Sign {
         resource: Some(Resource::Threads),
@@ -47,17 +47,17 @@ pub const SIGNS: &[Sign] = &[
         )
         .limits()
     },
-    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("system.eagain", &["[Errno 11] Resource temporarily unavailable", "BlockingIOError: [Errno 11]", "Resource temporarily unavailable"], Weight::Symptom) },
+    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("system.eagain", &["[Errno 11] Resource temporarily unavailable", "BlockingIOError: [Errno 11]", "Resource temporarily unavailable", "Cannot fork", "couldn't fork"], Weight::Symptom).not_locks() },
     Sign {
         resource: Some(Resource::MessageSize),
         cause: Some(Code::MessageSize),
         read: message,
-        ..Sign::new("grpc.message", &["Received message larger than max", "Sent message larger than max", "message larger than max", "trying to send message larger than max", "received message larger than max", "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size", "Websocket closed: message too big", "message length too large"], Weight::Failure)
+        ..Sign::new("grpc.message", &["Received message larger than max", "Sent message larger than max", "message larger than max", "trying to send message larger than max", "received message larger than max", "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size", "Websocket closed: message too big", "message length too large", "larger than the maximum message size", "spark.rpc.message.maxSize"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::MessageSize),
         cause: Some(Code::MessageSize),
-        ..Sign::new("pickle.limit", &["cannot serialize a bytes object larger than 4 GiB", "cannot serialize a bytes objects larger than 4GiB", "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647", "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message", "bytes exceeds 2GB"], Weight::Failure)
+        ..Sign::new("pickle.limit", &["cannot serialize a bytes object larger than 4 GiB", "cannot serialize a bytes objects larger than 4GiB", "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647", "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message", "bytes exceeds 2GB", "Protobuf serialization failed"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -67,8 +67,13 @@ pub const SIGNS: &[Sign] = &[
 ];
 
 impl Sign {
+    /// A file that is locked says the same.
+    const fn not_locks(self) -> Sign {
+        Sign { unless: &["unable to lock", "lock file", "flock", "socket", "recv"], ..self }
+    }
+
     const fn full(self) -> Sign {
-        Sign { also: &["No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize", "insufficient", "failed", "Error while creating shared memory", "Unable", "unable"], unless: &["is not a failure"], ..self }
+        Sign { also: &["No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize", "insufficient", "failed to extend", "failed :", "Unable", "unable"], unless: &["is not a failure", "No such file", "because /dev/shm has only"], read: segment, ..self }
     }
 
     /// Failures, and not settings that carry the name.
@@ -77,8 +82,18 @@ impl Sign {
     }
 }
 
+fn segment(text: &str, numbers: &mut Numbers) {
+    let named = after(text, "/dev/shm/nccl-").and_then(|tail| bytes_after(tail, " to"));
+    numbers.requested_bytes = numbers.requested_bytes.or(named).or_else(|| bytes_after(text, "(size"));
+}
+
 /// `Received message larger than max (4195000 vs. 4194304)`
 fn message(text: &str, numbers: &mut Numbers) {
+    // Serialized task 35:4 was N bytes, which exceeds max allowed: spark.rpc.message.maxSize (N bytes)
+    if has(text, "spark.rpc.message.maxSize") {
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, " was"));
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "message.maxSize"));
+    }
     let Some(tail) = after(text, "larger than max") else {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Received message exceeds"));
         return;

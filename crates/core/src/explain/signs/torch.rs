@@ -4,7 +4,6 @@
 //! `_utils/signal_handling.py`, vLLM's and DeepSpeed's own messages.
 
 use super::super::causes::Code;
-use super::super::shapes;
 use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
 use super::super::sizes::{after, bytes_after, find, number_after, quantity, size_after, size_before};
 
@@ -12,14 +11,16 @@ use super::super::sizes::{after, bytes_after, find, number_after, quantity, size
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
-        unless: &["is not a failure", "will retry", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory"],
+        unless: &["is not a failure", "will retry", "java.", "ray.exceptions.OutOfMemoryError", "If you encounter CUDA", "... ok", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory"],
         read: device,
         ..Sign::new(
             "torch.device_oom",
-            &["CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory", "cuda runtime error (2)", "MPS backend out of memory", "torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError", "MUSA out of memory", "MLU out of memory"],
+            &["CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory", "cuda runtime error (2)", "MPS backend out of memory", "torch.cuda.OutOfMemoryErr", "torch.OutOfMemoryErr", "OutOfMemoryError   ", "error=2 : out of memory", "failed with error 2 out of memory", "Allocation on device", "MUSA out of memory", "MLU out of memory"],
             Weight::Failure,
         )
     },
+    Sign { resource: Some(Resource::GpuMemory), check: |text| text.trim().eq_ignore_ascii_case("out of memory"), ..Sign::new("cuda.bare", &["out of memory"], Weight::Failure) },
+    Sign { resource: Some(Resource::GpuMemory), cause: Some(Code::BatchTooLarge), read: device, ..Sign::new("fairseq.skipped", &["ran out of memory with exception", "ran out of memory, retrying batch", "ran out of memory, skipping batch", "OOM in batch"], Weight::Failure) },
     Sign { resource: Some(Resource::GpuMemory), read: device, ..Sign::new("torch.allowed_memory", &["would exceed allowed memory"], Weight::Failure) },
     Sign { read: device, ..Sign::new("torch.figures", &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"], Weight::Context) },
     Sign {
@@ -34,7 +35,13 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::HostMemory),
-        ..Sign::new("torch.pinned_oom", &["cudaHostAlloc", "CachingHostAllocator"], Weight::Symptom)
+        read: pinned,
+        ..Sign::new("torch.pinned_oom", &["bytes on host: CUDA_ERROR_OUT_OF_MEMORY", "could not allocate pinned host memory", "failed to alloc pinned"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::EvaluationOrCheckpoint),
+        ..Sign::new("torch.fsdp_clone", &["Failed to clone() tensor with name"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::SharedMemory),
@@ -42,14 +49,22 @@ pub const SIGNS: &[Sign] = &[
         read: shared,
         ..Sign::new(
             "torch.shared_memory",
-            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "unable to write to file </torch_", "unable to open shared memory object </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
+            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "from file </torch_", "unable to write to file </torch_", "unable to open shared memory object </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
             Weight::Failure,
         )
     },
     Sign {
         resource: Some(Resource::HostMemory),
         read: worker,
+        unless: &["Bus error"],
         ..Sign::new("torch.worker_killed", &["DataLoader worker (pid"], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        cause: Some(Code::WorkerSharedMemory),
+        also: &["Bus error"],
+        read: worker,
+        ..Sign::new("torch.worker_bus_error", &["DataLoader worker (pid"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -65,8 +80,9 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
+        cause: Some(Code::ReservedAtStart),
         read: vllm,
-        ..Sign::new("vllm.no_blocks", &["No available memory for the cache blocks", "maximum number of tokens that can be stored in KV cache", "is larger than the available KV cache memory", "larger than the maximum number of tokens that can be stored"], Weight::Failure)
+        ..Sign::new("vllm.no_blocks", &["No available memory for the cache blocks", "maximum number of tokens that can be stored in KV cache", "is larger than the available KV cache memory", "larger than the maximum number of tokens that can be stored", "To serve at least one request with the model", "Capture cuda graph failed: CUDA out of memory", "Not enough memory. Please try to increase --mem-fraction-static"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -85,10 +101,12 @@ fn device(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers
         .capacity_bytes
         .or_else(|| size_after(text, "total capacity of"))
+        .or_else(|| size_after(text, "total capacty of"))
         .or_else(|| size_before(text, "total capacity"))
         .or_else(|| size_after(text, "total capacity is"))
         .or_else(|| size_after(text, "max allowed:"))
-        .or_else(|| size_after(text, "Total device memory"));
+        .or_else(|| size_after(text, "Total device memory"))
+        .or_else(|| size_before(text, "total,"));
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "already allocated"))
@@ -110,6 +128,10 @@ fn device(text: &str, numbers: &mut Numbers) {
     if numbers.device.is_none() {
         numbers.device = number_after(text, "(GPU ").or_else(|| number_after(text, ". GPU ")).map(|index| format!("GPU {index}"));
     }
+}
+
+fn pinned(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "failed to alloc")).or_else(|| bytes_after(text, "memory of size"));
 }
 
 /// `Process 3746 has 23.62 GiB memory in use.` In a container the numbers are the host's, and this process may be among them.
@@ -137,7 +159,7 @@ fn host(text: &str, numbers: &mut Numbers) {
 }
 
 fn shared(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "you tried to mmap")).or_else(|| bytes_after(text, "tried to allocate"));
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "you tried to mmap")).or_else(|| bytes_after(text, "unable to mmap")).or_else(|| bytes_after(text, "tried to allocate"));
 }
 
 fn worker(text: &str, numbers: &mut Numbers) {
@@ -160,5 +182,7 @@ fn vllm(text: &str, numbers: &mut Numbers) {
         }
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| after(figures, "utilization (").and_then(|tail| size_after(tail, ",")));
     }
-    numbers.shape = numbers.shape.take().or_else(|| shapes::shape(text));
+    // (4.26 GiB KV cache is needed, which is larger than the available KV cache memory (4.25 GiB)
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_before(text, "KV cache is needed"));
+    numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, "available KV cache memory"));
 }
