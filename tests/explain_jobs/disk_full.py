@@ -33,7 +33,7 @@ elif where == "tensorflow":
     import tensorflow as tf
 
     checkpoint = tf.train.Checkpoint(weights=tf.Variable(tf.ones([1024, 1024])))
-    for step in range(5):
+    for _ in range(5):
         print("saved", checkpoint.save(path))
 elif where == "safetensors":
     import torch

@@ -1,4 +1,4 @@
-"""Starts threads or processes until the limit: threads.py python|openblas|torch|fork|tensorflow."""
+"""Starts threads or processes until the limit: threads.py python|futures|openblas|fork|tensorflow."""
 
 import sys
 import threading
@@ -13,10 +13,6 @@ elif where == "openblas":
 
     a = np.ones((500, 500))
     print((a @ a).sum())
-elif where == "torch":
-    import torch
-
-    print(torch.ones(4000, 4000).exp().sum())
 elif where == "fork":
     import multiprocessing
 

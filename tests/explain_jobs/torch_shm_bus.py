@@ -1,8 +1,10 @@
-"""Workers of a DataLoader that fill a shared block of memory larger than /dev/shm."""
+"""Workers of a DataLoader that fill a shared block of memory larger than /dev/shm: torch_shm_bus.py [tensors]."""
 
+import sys
 from multiprocessing import shared_memory
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -16,9 +18,10 @@ class Cached(Dataset):
 
     def __getitem__(self, index):
         self.images[index] = index
-        return int(self.images[index].sum())
+        return torch.tensor(self.images[index, :16]) if "tensors" in sys.argv else int(self.images[index].sum())
 
 
 if __name__ == "__main__":
-    for step, batch in enumerate(DataLoader(Cached(), batch_size=4, num_workers=2, collate_fn=list)):
+    collate = None if "tensors" in sys.argv else list
+    for step, batch in enumerate(DataLoader(Cached(), batch_size=4, num_workers=2, collate_fn=collate)):
         print("step", step, batch, flush=True)
