@@ -50,10 +50,11 @@ def main():
     parser.add_argument("names", nargs="*", help="jobs; without names all of them")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that the jobs use")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--jobs", type=Path, default=JOBS / "jobs.json", help="the list of jobs; gpu_jobs.json needs a GPU")
     parser.add_argument("--describe", action="store_true", help="run nothing: write what is expected, and why, anew beside the recordings")
     parser.add_argument("--list", action="store_true", help="print the jobs")
     options = parser.parse_args()
-    jobs = {job["name"]: job for job in json.loads((JOBS / "jobs.json").read_text())}
+    jobs = {job["name"]: job for job in json.loads(options.jobs.read_text())}
     if options.list:
         for job in jobs.values():
             print(f"{job['name']:34} {job['how']}")
