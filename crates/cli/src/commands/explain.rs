@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use brimful_core::explain::{Explainer, Explanation};
+use brimful_core::report::Style;
 
 use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
@@ -26,7 +27,7 @@ pub fn run(args: &ExplainArgs, output: &Output) -> anyhow::Result<Exit> {
     };
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&explanation)? + "\n",
-        Format::Text => String::new(),
+        Format::Text => explanation.to_text(Style { colour: output.colour(), width: output.width() }),
     };
     output.write(&text)?;
     Ok(if explanation.found() { Exit::Done } else { Exit::DoesNotFit })

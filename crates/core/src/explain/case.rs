@@ -121,6 +121,10 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
             _ if resumed && sighting.sign.id == "dask.paused" => return None,
+            // General words give way to whoever knows the program, and to what explains them.
+            Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,
+            Weight::Failure if sighting.sign.id.starts_with("anybody.") && sighting.numbers.requested_bytes.is_none() => 45,
+            Weight::Failure if sighting.sign.id.starts_with("anybody.") => 65,
             Weight::Failure if sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some() => 70,
             Weight::Failure if sighting.sign.id == "kernel.cgroup_kill" => 69,
             // An assertion on the device makes every later call fail, in whatever words.
@@ -129,6 +133,8 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
             Weight::Failure => 60,
             Weight::Denial if strong(sighting) => 50,
             Weight::Symptom if sighting.sign.cause.is_some() => 41,
+            // A process that is gone says less than one that was killed.
+            Weight::Symptom if sighting.sign.resource.is_none() => 38,
             Weight::Symptom => 40,
             Weight::Denial => 30,
             Weight::Context | Weight::Warning => return None,

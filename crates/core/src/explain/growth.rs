@@ -49,6 +49,8 @@ struct Series {
     growth: Growth,
     onward: u64,
     back: u64,
+    /// The smallest and the largest step between two lines.
+    steps: (u64, u64),
     /// The figure at half of the way, near enough: it moves each time the count doubles.
     middle_bytes: u64,
 }
@@ -72,7 +74,7 @@ impl Followed {
                 return;
             }
             let first = || Growth { first_line: number, last_line: number, text: String::new(), first_bytes: bytes, last_bytes: bytes, figures: 0, free };
-            let series = self.series.entry(key).or_insert_with(|| Series { growth: first(), onward: 0, back: 0, middle_bytes: bytes });
+            let series = self.series.entry(key).or_insert_with(|| Series { growth: first(), onward: 0, back: 0, steps: (u64::MAX, 0), middle_bytes: bytes });
             series.push(number, bytes);
             text.clone_into(&mut series.growth.text);
         }
@@ -91,6 +93,10 @@ impl Series {
         let (more, less) = if self.growth.free { (bytes < last, bytes > last) } else { (bytes > last, bytes < last) };
         self.onward += u64::from(more);
         self.back += u64::from(less);
+        if self.growth.figures > 0 {
+            let step = bytes.abs_diff(last);
+            self.steps = (self.steps.0.min(step), self.steps.1.max(step));
+        }
         self.growth.figures += 1;
         if self.growth.figures.is_power_of_two() {
             self.middle_bytes = last;
@@ -102,13 +108,23 @@ impl Series {
     fn is_steady(&self) -> bool {
         let grown = self.growth.grown_bytes();
         let later = Growth { first_bytes: self.middle_bytes, ..self.growth.clone() }.grown_bytes();
-        let steady = self.growth.figures >= LEAST_LINES && self.back * 8 <= self.onward && self.onward * 2 >= self.growth.figures;
+        // Four that are evenly apart say as much as five that are not.
+        let even = self.growth.figures + 1 >= LEAST_LINES && self.steps.1 <= self.steps.0.saturating_add(self.steps.0 / 4);
+        let steady = (self.growth.figures >= LEAST_LINES || even) && self.back * 8 <= self.onward && self.onward * 2 >= self.growth.figures;
         steady && grown.saturating_mul(5) >= self.growth.first_bytes && grown > LEAST_BYTES && later.saturating_mul(5) >= grown
     }
 }
 
 /// The sizes in a line, and whether each is said to be free.
 fn figures(text: &str) -> Vec<(u64, bool)> {
+    // A row of `free`: total, used, free, in units that it does not say; GiB, MiB or KiB by their size.
+    if let Some(row) = text.trim_start().strip_prefix("Mem:") {
+        let columns: Vec<u64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        if let [total, used, ..] = columns[..] {
+            let unit = [(4096, 30), (1 << 23, 20), (1 << 33, 10)].iter().find(|(most, _)| total < *most).map_or(0, |(_, shift)| *shift);
+            return vec![(used << unit, false)];
+        }
+    }
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
@@ -146,7 +162,8 @@ mod tests {
         assert_eq!((leak.first_bytes, leak.last_bytes), (500 << 20, 1280 << 20));
         assert_eq!(grown((0..40).map(|step| 500 + 60 * step.min(6))), None, "warm-up, then a plateau");
         assert_eq!(grown((0..40).map(|step| 500 + 200 * (step % 2))), None, "up and down");
-        assert_eq!(grown((0..4).map(|step| 500 + 200 * step)), None, "too few");
+        assert_eq!(grown((0..4).map(|step| 500 + 200 * step * step)), None, "too few");
+        assert!(grown((0..4).map(|step| 500 + 200 * step)).is_some(), "few, but evenly apart");
     }
 
     #[test]

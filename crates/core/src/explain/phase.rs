@@ -92,7 +92,7 @@ const RULES: &[Rule] = &[
         phase: Phase::LoadModel,
         file: &["modeling_utils.py", "model_loader", "checkpoint_loader", "load_checkpoint", "accelerate/utils/modeling", "safetensors", "weight_utils", "initializers", "core_model_loading"],
         function: &[
-            "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict", "load_checkpoint", "set_module_tensor_to_device",
+            "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict", "load_checkpoint", "set_module_tensor_to_device", "init_weights", "setup",
             "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable", "load_pretrained_model", "_materialize_copy",
             "_load_checkpoint", "load_checkpoint_and_dispatch", "dispatch_model", "load_lora_adapter", "reset_parameters", "batch_set_value", "from_preset", "weighs_to_device", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild", "__init__",
         ],
@@ -117,23 +117,23 @@ const RULES: &[Rule] = &[
             "read_csv(", "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(", "np.hstack(", ".astype(", "to_categorical(", "pd.concat(",
             "get_dummies(", ".toarray(", ".todense(", "np.empty(", "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
             "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(", "read_parquet(", "from_tensor_slices(",
-            ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(", "Image.open(", "imread(",  ".read(", ".readlines(", "np.full(", "np.dot(", ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
+            ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(", "Image.open(", "imread(",  ".read(", ".readlines(", "np.full(", "np.ndarray(", "read_table(", "np.dot(", ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
         ],
     },
     Rule {
         phase: Phase::MoveData,
         file: &["data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py", "ops/convert_to_tensor", "apply_func.py", "send_to_device"],
         function: &["scatter", "pin_memory", "convert_to_eager_tensor", "constant", "send_to_device", "move_data_to_device", "batch_to_device", "device_put", "_prepare_input", "_prepare_inputs", "transfer_batch_to_device"],
-        code: &[".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", ".copy_(", "device=device", "device='cuda", "device=\"cuda"],
+        code: &[".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", "data.copy_(", ".data.resize_(", "device=device", "device='cuda", "device=\"cuda"],
     },
     Rule {
         phase: Phase::Forward,
         file: &[
-            "/nn/modules/", "\\nn\\modules\\", "/nn/functional", "\\nn\\functional", "torch/functional", "/layers/", "\\layers\\", "modeling_", "xformers", "flash_attn", "attention",
+            "/nn/modules/", "\\nn\\modules\\", "mmdet", "detectron2/modeling", "/heads/", "/nn/functional", "\\nn\\functional", "torch/functional", "/layers/", "\\layers\\", "modeling_", "xformers", "flash_attn", "attention",
             "diffusers/models", "/models/", "/losses", "transformer", "timm/", "loss.py", "nn_ops.py", "gen_nn_ops", "linen/",
         ],
         function: &["forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode", "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step", "execute_model", "profile_run"],
-        code: &["F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ", "torch.baddbmm(", "softmax", "zeros_like("],
+        code: &["F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ", "torch.baddbmm(", "softmax", "zeros_like(", "train_step(", "update_step(", "loss_and_grad"],
     },
     Rule {
         phase: Phase::Compile,
@@ -174,11 +174,11 @@ pub fn told(lines: &[&str]) -> Option<Place> {
 
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
-    let training = frames.iter().any(|frame| named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train"));
+    let training = trained(frames);
     let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)))?;
     // What reads a checkpoint may be making a model of it.
     let making = |frame: &&Frame| named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"]) || has(&frame.code, ".from_pretrained(");
-    if let Some(frame) = frames.iter().find(making).filter(|_| phase == Phase::Checkpoint) {
+    if let Some(frame) = frames.iter().find(making).filter(|_| matches!(phase, Phase::Checkpoint | Phase::Forward | Phase::Compile | Phase::MoveData)) {
         return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
     }
     let restoring = |frame: &&Frame| named(frame, &["restore", "resume", "restore_checkpoint", "resume_from_checkpoint", "_load_from_checkpoint", "resume_training"]);
@@ -186,7 +186,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
     }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
-    let evaluating = frames.iter().find(|frame| inside_model && (named(frame, EVALUATE) || (training && named(frame, PREDICT)) || evaluates(&frame.code)));
+    let evaluating = frames.iter().find(|frame| inside_model && (evaluation(frame) || named(frame, PREDICT) || evaluates(&frame.code)));
     if let Some(frame) = evaluating.filter(|_| phase != Phase::LoadData || training) {
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     }
@@ -195,15 +195,23 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     Some(Place { phase, shown_by: shown(at), training })
 }
 
+/// Whether a frame belongs to training.
+pub fn trained(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train"))
+}
+
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     // PyTorch moves a model through its modules' own methods.
     if has_any(&frame.file, &["nn/modules/module.py", "nn\\modules\\module.py"]) && ["<lambda>", "_apply", "convert", "to", "cuda", "half", "float"].contains(&function) {
         return Some(Phase::LoadModel);
     }
+    if on_host && has_any(&frame.file, &["transforms", "xgboost/data.py", "lightgbm/basic.py"]) {
+        return Some(Phase::LoadData);
+    }
     let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
     let by_name = rules().find(|rule| rule.function.contains(&function) && !(function == "__init__" && !makes_model(frame)));
-    let by_code = || rules().find(|rule| rule.code.iter().any(|code| has(&frame.code, code)));
+    let by_code = || rules().find(|rule| rule.code.iter().any(|code| frame.code.contains(code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
     // A line of code says more than the function it stands in; a function of a library more than its file.
     let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
@@ -218,6 +226,13 @@ fn makes_model(frame: &Frame) -> bool {
 fn named(frame: &Frame, names: &[&str]) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     names.contains(&function)
+}
+
+/// A name of evaluation: `evaluate`, `eval_step`, `compile_eval`, `validation_epoch_end`, `val_step`; `retrieval` is none.
+fn evaluation(frame: &Frame) -> bool {
+    let function = frame.function.rsplit('.').next().unwrap_or("");
+    let parts: Vec<&str> = function.split('_').collect();
+    named(frame, EVALUATE) || parts.iter().any(|part| ["eval", "evaluate", "evaluation", "validate", "validation", "val"].contains(part))
 }
 
 fn evaluates(code: &str) -> bool {

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod samples;
 pub mod snapshot;
-mod text;
+pub(crate) mod text;
 
 use serde::Serialize;
 

@@ -5,7 +5,7 @@
 //! text shows the first few of each and says how many more the JSON has.
 
 mod bar;
-mod layout;
+pub(crate) mod layout;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,9 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
+use super::super::sign::{Resource, Weight};
 use super::super::sizes::has_any;
+use super::super::phase::trained;
 use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -25,6 +27,12 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if let Some(place) = case.place.as_ref().filter(|place| place.phase == Phase::MoveData && place.training) {
         return Claim::likely(format!("the device was full when the next batch was moved to it ({})", place.shown_by));
+    }
+    // Somewhere in training, in code that nothing here knows.
+    let failure = case.failure()?;
+    let inside = failure.frames.last().filter(|last| case.place.is_none() && trained(&failure.frames) && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"]));
+    if let Some(frame) = inside.filter(|_| failure.sign.weight == Weight::Failure && case.of(Resource::GpuMemory)) {
+        return Claim::likely(format!("it failed inside a training step (in {})", frame.function));
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");

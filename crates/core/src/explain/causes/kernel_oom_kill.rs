@@ -21,7 +21,7 @@ fn judge(case: &Case) -> Option<Claim> {
         return Some(claim);
     }
     let failure = case.failure()?;
-    if !case.of(Resource::HostMemory) {
+    if case.resource.is_some_and(|resource| resource != Resource::HostMemory) {
         return None;
     }
     match failure.sign.id {
@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Option<Claim> {
         "torch.worker_killed" | "python.pool_broken" if case.saw("process.killed") || case.saw("process.exit_code") || case.saw("shell.killed") => {
             Claim::likely("a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out")
         }
-        "torch.worker_killed" | "python.pool_broken" | "jupyter.kernel_died" | "actions.shutdown" => Claim::possible("a process vanished without a word; the kernel's log says whether memory was the reason"),
+        "torch.worker_gone" | "python.pool_broken" | "jupyter.kernel_died" | "actions.shutdown" => Claim::possible("a process vanished without a word; the kernel's log says whether memory was the reason"),
         _ => None,
     }
 }

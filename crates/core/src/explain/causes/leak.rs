@@ -1,7 +1,7 @@
 //! Memory grows from step to step until it is gone: kept graphs, kept losses, functions traced anew.
 
 use super::super::case::Case;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, Confidence};
 use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -22,11 +22,24 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::certain(because).map(|claim| Claim { lines, ..claim });
     }
     if let Some(retraced) = case.seen("tensorflow.retracing") {
-        let claim = Claim::possible("a function was traced anew again and again, and each trace is kept");
+        let often = case.sightings.iter().filter(|sighting| sighting.sign.id == "tensorflow.retracing").count() >= 3;
+        let confidence = if often { Confidence::Likely } else { Confidence::Possible };
+        let claim = Claim::new(confidence, "a function was traced anew again and again, and each trace is kept");
         return claim.map(|claim| Claim { lines: vec![retraced.line], ..claim });
+    }
+    if let Some(number) = case.numbers.op.as_deref().and_then(counter).filter(|&number| number >= MANY_NODES) {
+        return Claim::likely(format!("the operation that failed is the {number}th of its name: models were built again and again in one process"));
     }
     if case.saw("dask.high") {
         return Claim::possible("workers hold memory that Dask does not manage: kept results, or memory that the allocator did not give back");
     }
     None
+}
+
+/// TensorFlow numbers nodes of one name: no single model has this many.
+const MANY_NODES: u64 = 1000;
+
+/// The number that ends a part of a node's name: 1955 in `Variable_1955/Assign`.
+fn counter(op: &str) -> Option<u64> {
+    op.split('/').filter_map(|part| part.rsplit_once('_')?.1.parse().ok()).max()
 }

@@ -23,7 +23,6 @@ fn judge(case: &Case) -> Option<Claim> {
         "nccl.timeout" => "a process waited for another one or for the network and gave up; look at the first rank that failed",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",
-        "native.segfault" => "the process crashed in native code; nothing in the log says that memory ran out",
         "triton.resources" => "a kernel needs more of a GPU core's own shared memory than it has: a matter of block sizes, not of memory",
         _ => "the error is of another kind, and nothing in the log says that memory ran out",
     };

@@ -14,7 +14,7 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 /// Parts of names that TensorFlow gives to an optimizer's ops and slots.
-const NODES: [&str; 12] = ["adam/", "/adam", "rmsprop/", "momentum/", "adagrad", "/updateadam", "resourceapply", "applyadam", "optimizer/", "train_op", "update_step", "adamw"];
+const NODES: [&str; 9] = ["adam", "rmsprop", "momentum", "adagrad", "resourceapply", "optimizer/", "train_op", "update_step", "apply_gradients"];
 
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {

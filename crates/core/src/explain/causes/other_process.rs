@@ -6,7 +6,10 @@ use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
 /// What a process has outside the allocator: the context and loaded kernels, rarely more.
-const OUTSIDE_ALLOCATOR_BYTES: u64 = 2 * GIB;
+pub(super) const OUTSIDE_ALLOCATOR_BYTES: u64 = 2 * GIB;
+
+/// TensorFlow takes what it finds: a pool as small as this was left over by somebody.
+const SMALL_POOL_BYTES: u64 = GIB;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::OtherProcess,
@@ -24,6 +27,18 @@ fn judge(case: &Case) -> Option<Claim> {
         return Some(claim);
     }
     let numbers = &case.numbers;
+    let allowed = case.failure().is_some_and(|failure| failure.text.contains(" allowed;"));
+    if allowed {
+        return None;
+    }
+    if let Some(limit) = numbers.capacity_bytes.filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start")) {
+        return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
+    }
+    if let (Some(free), Some(capacity), Some("vllm.free_at_start")) = (numbers.free_bytes, numbers.capacity_bytes, case.failure().map(|failure| failure.sign.id)) {
+        if free < capacity / 2 {
+            return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
+        }
+    }
     let capacity = numbers.capacity_bytes?;
     if let Some(free) = numbers.free_at_start_bytes.filter(|&free| free < capacity / 2) {
         return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));

@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::sign::Resource;
 use super::{Cause, Claim, Code, said};
+use super::other_process::OUTSIDE_ALLOCATOR_BYTES;
 use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -19,6 +20,17 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if !case.of(Resource::GpuMemory) {
         return None;
+    }
+    let numbers = &case.numbers;
+    if case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start") {
+        return Claim::likely("the job reserves a share of the device at its start, and less than that was free");
+    }
+    // PyTorch tells its own from the rest of the process: another framework in it reserved that.
+    if let (Some(process), Some(own), Some(capacity)) = (numbers.process_bytes, numbers.reserved_bytes, numbers.capacity_bytes) {
+        let foreign = process.saturating_sub(own);
+        if foreign >= capacity / 4 && foreign > OUTSIDE_ALLOCATOR_BYTES {
+            return Claim::likely(format!("this process holds {} outside PyTorch's allocator: another framework in it reserved them", human(foreign)));
+        }
     }
     // XLA and TensorFlow take most of the device before cuDNN asks for its own.
     if let (Some(free), Some(total), true) = (case.numbers.free_bytes, case.numbers.capacity_bytes, case.saw("cuda.handle_memory")) {

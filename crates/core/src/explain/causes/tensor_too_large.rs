@@ -4,6 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
@@ -31,28 +32,46 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
-    if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
-        return Claim::certain(format!("{} were asked for at once, and all there is is {}", human(wanted), human(capacity)));
-    }
     // What an evaluation collects grows with its data: it is not one tensor by mistake.
     if case.phase() == Some(Phase::Evaluate) {
         return None;
     }
+    if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
+        return Claim::certain(format!("{} were asked for at once, and all there is is {}", human(wanted), human(capacity)));
+    }
     if wanted >= ABSURD_BYTES {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
+    }
+    if let Some(frame) = made_by_hand(case).filter(|_| wanted >= LARGE_BYTES) {
+        return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
     let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.capacity_bytes);
     if let Some(((_, allocated), capacity)) = free.filter(|((_, allocated), capacity)| wanted > capacity / 2 && *allocated < wanted) {
         return Claim::likely(format!("{} were asked for at once, more than half of all {} and more than the {} in use", human(wanted), human(capacity), human(allocated)));
     }
-    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB;
+    // Many rows are a data set, even if they are large.
+    let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
+    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < 10_000;
     huge_on_host.then(|| Claim::likely(format!("{} were asked for at once: few machines have that", human(wanted))))?
+}
+
+/// A tensor of this size, written down in the user's code, is no activation.
+const LARGE_BYTES: u64 = 4 * GIB;
+
+/// The user's own line that makes a tensor of a given shape.
+fn made_by_hand(case: &Case) -> Option<&Frame> {
+    let own = |frame: &&Frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]);
+    let last = case.failure()?.frames.iter().rev().find(own)?;
+    let makes = ["jnp.ones(", "jnp.zeros(", "jnp.full(", "jnp.eye(", "torch.zeros(", "torch.ones(", "torch.empty(", "torch.full(", "torch.rand", "torch.eye(", "tf.zeros(", "tf.ones(", "tf.random.", "jax.random."];
+    makes.iter().any(|call| last.code.contains(call)).then_some(last)
 }
 
 /// Code that makes one entry for each pair of rows.
 const PAIRS: [&str; 14] = [
-    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "np.eye(", "outer(", "rbf_kernel(", "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
+    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "outer(", "linear_kernel(", "rbf_kernel(", "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
 ];
+/// Code that makes a column for each class.
+const ONE_HOT: [&str; 6] = ["dummies", "one_hot", "onehot", "to_categorical", "np.eye(", "Binarizer"];
 /// A square of fewer rows is small.
 const MANY_ROWS: u64 = 8000;
 
@@ -61,12 +80,19 @@ fn all_pairs(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
+    let frames = &case.failure()?.frames;
+    // A dense one-hot matrix of many classes is square, too, and is data.
+    if frames.iter().any(|frame| has_any(&frame.code, &ONE_HOT) || has_any(&frame.function, &ONE_HOT)) {
+        return None;
+    }
     if let Some([rows, columns]) = case.numbers.shape.as_deref() {
         if rows == columns && *rows >= MANY_ROWS {
             return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
         }
     }
-    let frame = case.failure()?.frames.iter().rev().take(4).find(|frame| has_any(&frame.code, &PAIRS))?;
-    case.numbers.wanted_bytes().filter(|&bytes| bytes >= GIB)?;
+    let frame = frames.iter().rev().take(6).find(|frame| has_any(&frame.code, &PAIRS) || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"]))?;
+    if case.numbers.wanted_bytes().is_some_and(|bytes| bytes < GIB) {
+        return None;
+    }
     Claim::likely(format!("one tensor has an entry for each pair of rows ({})", frame.code))
 }

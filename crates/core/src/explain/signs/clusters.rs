@@ -11,7 +11,7 @@ const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
 pub const SIGNS: &[Sign] = &[
     Sign { resource: LIMIT, cause: CODE, read: kubernetes, ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed"], Weight::Failure).oom_flag() },
     Sign { read: limits, check: is_limit, ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": "], Weight::Context) },
-    Sign { resource: Some(Resource::HostMemory), cause: CODE, ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure) },
+    Sign { resource: LIMIT, cause: CODE, ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure) },
     Sign { resource: Some(Resource::Disk), cause: Some(Code::DiskFull), read: storage, ..Sign::new("kubernetes.storage", &["low on resource: ephemeral-storage", "ephemeral local storage usage exceeds the total limit", "DiskPressure"], Weight::Failure) },
     Sign {
         resource: LIMIT,
@@ -35,7 +35,7 @@ pub const SIGNS: &[Sign] = &[
     Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.limit", &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker"], Weight::Failure).dask_limit() },
     Sign { resource: LIMIT, cause: CODE, read: dask, also: &["Pausing worker"], ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom) },
     Sign { ..Sign::new("dask.resumed", &["Resuming worker"], Weight::Warning) },
-    Sign { resource: LIMIT, read: dask, ..Sign::new("dask.high", &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk", "unmanaged memory"], Weight::Context) },
+    Sign { resource: LIMIT, read: dask, ..Sign::new("dask.high", &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk", "unmanaged memory", "Worker memory limit:"], Weight::Context) },
     Sign { resource: LIMIT, cause: CODE, read: ray, ..Sign::new("ray.limit", &["ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory", "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure", "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory", "memory usage threshold of"], Weight::Failure) },
     Sign { resource: Some(Resource::SharedMemory), cause: CODE, ..Sign::new("ray.store", &["ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object", "does not fit in the plasma store", "PlasmaStoreFull"], Weight::Failure).store() },
     Sign { read: store, ..Sign::new("ray.store_figures", &["(global lru) capacity:"], Weight::Context) },
@@ -133,6 +133,8 @@ fn ray(text: &str, numbers: &mut Numbers) {
     if let Some((_, total)) = after(text, "is used (").and_then(|tail| tail.split_once('/')) {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
     }
+    // Memory on the node (…) was 3.13GB used / 23.54GB limit
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "limit ("));
     if let Some((used, total)) = after(text, "was running was").or_else(|| after(text, "node has used")).and_then(|tail| tail.split_once('/')) {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| quantity(used).map(|found| found.bytes()));

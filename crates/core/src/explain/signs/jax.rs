@@ -15,7 +15,7 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("xla.exhausted", &["RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate", "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate"], Weight::Failure)
     },
     // Only XLA's client for CPUs says it this way.
-    Sign { resource: Some(Resource::HostMemory), read: exhausted, ..Sign::new("xla.exhausted_host", &["Out of memory allocating"], Weight::Failure) },
+    Sign { resource: Some(Resource::HostMemory), read: exhausted, unless: &["allocated so far"], ..Sign::new("xla.exhausted_host", &["Out of memory allocating"], Weight::Failure) },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: hbm,

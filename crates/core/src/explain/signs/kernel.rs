@@ -45,7 +45,6 @@ pub const SIGNS: &[Sign] = &[
         .unexplained()
     },
     Sign {
-        resource: Some(Resource::HostMemory),
         ..Sign::new("python.pool_broken", &["BrokenProcessPool", "A process in the process pool was terminated abruptly", "TerminatedWorkerError", "A worker process managed by the executor was unexpectedly terminated", "node down: Not properly terminated"], Weight::Symptom)
     },
 ];

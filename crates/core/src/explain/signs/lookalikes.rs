@@ -55,7 +55,7 @@ pub const SIGNS: &[Sign] = &[
     },
     // A process that waited for one that is gone: why it went is not said.
     Sign { ..Sign::new("python.lost", &["TimeoutError", "EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionError:", "DeadlineExceededError"], Weight::Denial) },
-    Sign { cause: NOT_MEMORY, ..Sign::new("native.segfault", &["Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)", "stack smashing detected", "double free or corruption", "Fatal Python error"], Weight::Denial) },
+    Sign { ..Sign::new("native.segfault", &["Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)", "stack smashing detected", "double free or corruption", "Fatal Python error"], Weight::Denial) },
     Sign { ..Sign::new("torch.warnings", &["This DataLoader will create", "pin_memory' argument is set as true but", "successful NUMA node read from SysFS had negative value", "Garbage collection", "number of CPU cores"], Weight::Warning) },
 ];
 

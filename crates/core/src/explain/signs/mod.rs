@@ -1,5 +1,6 @@
 //! Every wording that is known: one file for each program, one line here.
 
+pub mod anybody;
 pub mod clusters;
 pub mod cuda;
 pub mod jax;
@@ -14,7 +15,7 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 10] = [
+pub const REGISTRY: [&[Sign]; 11] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
@@ -25,6 +26,7 @@ pub const REGISTRY: [&[Sign]; 10] = [
     notebooks::SIGNS,
     system::SIGNS,
     lookalikes::SIGNS,
+    anybody::SIGNS,
 ];
 
 /// All signs, in the registry's order.

@@ -49,16 +49,19 @@ pub const SIGNS: &[Sign] = &[
         read: shared,
         ..Sign::new(
             "torch.shared_memory",
-            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "from file </torch_", "unable to write to file </torch_", "unable to open shared memory object </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
+            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "from file </torch_", "unable to write to file </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
             Weight::Failure,
         )
     },
+    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("torch.shared_object", &["unable to open shared memory object </torch_"], Weight::Symptom) },
+    Sign { resource: Some(Resource::GpuMemory), ..Sign::new("ray.task_oom", &["RayTaskError(OutOfMemoryError)"], Weight::Failure) },
     Sign {
         resource: Some(Resource::HostMemory),
         read: worker,
-        unless: &["Bus error"],
+        also: &["Killed", "SIGKILL", "signal 9"],
         ..Sign::new("torch.worker_killed", &["DataLoader worker (pid"], Weight::Symptom)
     },
+    Sign { read: worker, unless: &["Bus error", "Killed", "SIGKILL", "signal 9"], ..Sign::new("torch.worker_gone", &["DataLoader worker (pid"], Weight::Symptom) },
     Sign {
         resource: Some(Resource::SharedMemory),
         cause: Some(Code::WorkerSharedMemory),
@@ -74,7 +77,6 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
-        cause: Some(Code::ReservedAtStart),
         read: vllm,
         ..Sign::new("vllm.free_at_start", &["is less than desired GPU memory utilization"], Weight::Failure)
     },
@@ -102,11 +104,13 @@ fn device(text: &str, numbers: &mut Numbers) {
         .capacity_bytes
         .or_else(|| size_after(text, "total capacity of"))
         .or_else(|| size_after(text, "total capacty of"))
-        .or_else(|| size_before(text, "total capacity"))
+        .or_else(|| size_before(text, "total ca"))
         .or_else(|| size_after(text, "total capacity is"))
         .or_else(|| size_after(text, "max allowed:"))
         .or_else(|| size_after(text, "Total device memory"))
         .or_else(|| size_before(text, "total,"));
+    // A share that was set for this process counts, and not what the card has.
+    numbers.capacity_bytes = size_before(text, "allowed;").or(numbers.capacity_bytes);
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "already allocated"))

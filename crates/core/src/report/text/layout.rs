@@ -8,68 +8,68 @@ use crate::report::Verdict;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
-pub(super) const RED: &str = "31";
+pub(crate) const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const CYAN: &str = "36";
 
 /// A text in the making.
-pub(super) struct Page {
+pub(crate) struct Page {
     text: String,
     style: Style,
 }
 
 impl Page {
-    pub(super) fn new(style: Style) -> Page {
+    pub(crate) fn new(style: Style) -> Page {
         Page { text: String::new(), style: Style { width: style.width.clamp(40, 200), ..style } }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.text
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.style.width
     }
 
-    pub(super) fn colour(&self) -> bool {
+    pub(crate) fn colour(&self) -> bool {
         self.style.colour
     }
 
     /// The text in a colour, if there are colours.
-    pub(super) fn paint(&self, code: &str, text: &str) -> String {
+    pub(crate) fn paint(&self, code: &str, text: &str) -> String {
         if self.style.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    pub(super) fn dim(&self, text: &str) -> String {
+    pub(crate) fn dim(&self, text: &str) -> String {
         self.paint(DIM, text)
     }
 
-    pub(super) fn code(&self, text: &str) -> String {
+    pub(crate) fn code(&self, text: &str) -> String {
         self.paint(CYAN, text)
     }
 
-    pub(super) fn fit_mark(&self, fits: bool) -> String {
+    pub(crate) fn fit_mark(&self, fits: bool) -> String {
         if fits { self.paint(GREEN, "✓") } else { self.paint(RED, "✗") }
     }
 
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 
-    pub(super) fn blank(&mut self) {
+    pub(crate) fn blank(&mut self) {
         self.line("");
     }
 
     /// A heading, with a blank line above.
-    pub(super) fn heading(&mut self, title: &str) {
+    pub(crate) fn heading(&mut self, title: &str) {
         self.blank();
         self.line(&self.paint(BOLD, title));
     }
 
     /// The first sentence; its first words are painted by the verdict.
-    pub(super) fn headline(&mut self, verdict: Verdict, word: &str, rest: &str) {
+    pub(crate) fn headline(&mut self, verdict: Verdict, word: &str, rest: &str) {
         let colour = match verdict {
             Verdict::Fits => GREEN,
             Verdict::Tight => YELLOW,
@@ -84,16 +84,16 @@ impl Page {
         }
     }
 
-    pub(super) fn paragraph(&mut self, text: &str) {
+    pub(crate) fn paragraph(&mut self, text: &str) {
         self.hanging("", 0, text);
     }
 
-    pub(super) fn indented(&mut self, text: &str) {
+    pub(crate) fn indented(&mut self, text: &str) {
         self.hanging("  ", 2, text);
     }
 
     /// Words behind a mark, further lines indented. The mark takes `indent` columns, however it is painted.
-    pub(super) fn hanging(&mut self, mark: &str, indent: usize, text: &str) {
+    pub(crate) fn hanging(&mut self, mark: &str, indent: usize, text: &str) {
         for (index, line) in wrap(text, self.width() - indent).into_iter().enumerate() {
             if index == 0 {
                 self.line(&format!("{mark}{line}"));
@@ -104,7 +104,7 @@ impl Page {
     }
 
     /// Says how many of a list were left out, and where they are.
-    pub(super) fn more(&mut self, count: usize, place: &str) {
+    pub(crate) fn more(&mut self, count: usize, place: &str) {
         if count > 0 {
             self.line(&self.dim(&format!("    and {count} more, {place}")));
         }
@@ -135,7 +135,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The text, or its start and end with an ellipsis between: both ends of a path tell layers apart.
-pub(super) fn middle(text: &str, width: usize) -> String {
+pub(crate) fn middle(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();
@@ -146,7 +146,7 @@ pub(super) fn middle(text: &str, width: usize) -> String {
 }
 
 /// Names come from files: what would move the cursor or change colours is made visible instead.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
