@@ -4,8 +4,7 @@ import os
 import sys
 
 where = sys.argv[1]
-folder = os.environ.get("DISK", os.path.join(os.environ["WORK"], "disk"))
-path = os.path.join(folder, "model")
+path = os.path.join(os.environ["WORK"], "disk", "model")
 if where == "torch":
     import torch
 

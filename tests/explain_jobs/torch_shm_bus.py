@@ -25,5 +25,5 @@ class Cached(Dataset):
 
 if __name__ == "__main__":
     collate = None if "tensors" in sys.argv else list
-    for step, batch in enumerate(DataLoader(Cached(), batch_size=4, num_workers=2, collate_fn=collate)):
+    for step, _ in enumerate(DataLoader(Cached(), batch_size=4, num_workers=2, collate_fn=collate)):
         print("step", step, flush=True)
