@@ -1,6 +1,7 @@
 """Predict, explain and prevent running out of memory in machine-learning jobs.
 
     plan = brimful.plan(model, inputs, batch=128, device="t4")
+    brimful.explain(error)
 
 Importing this package imports no framework; what needs one imports it when it is first used.
 """
@@ -8,8 +9,9 @@ Importing this package imports no framework; what needs one imports it when it i
 from importlib import import_module
 
 from brimful._native import __version__
+from brimful.explanation import Explanation, explain
 
-__all__ = ["__version__", "plan"]
+__all__ = ["Explanation", "__version__", "explain", "plan"]
 
 #: Names that live in a module which needs a framework.
 _LAZY = {"plan": "brimful.torch"}

@@ -247,9 +247,7 @@ fn attention_is_projections_around_a_core() {
     assert_eq!(
         ops,
         [
-            "multi_head_attention/query",
-            "multi_head_attention/key",
-            "multi_head_attention/value",
+            "multi_head_attention/query", "multi_head_attention/key", "multi_head_attention/value",
             "multi_head_attention/attention_output"
         ]
     );

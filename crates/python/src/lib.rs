@@ -5,6 +5,7 @@
 
 mod capture;
 mod device;
+mod explain;
 mod keras;
 
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ mod _native {
     use super::capture::Capture;
     #[pymodule_export]
     use super::device::device;
+    #[pymodule_export]
+    use super::explain::{Explainer, Explanation};
     #[pymodule_export]
     use super::keras::keras_plan;
     #[pymodule_export]

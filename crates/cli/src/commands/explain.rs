@@ -1,6 +1,10 @@
 //! `brimful explain`: from a log to its cause.
 //!
-//! In: a file or standard input, of any length, read once. Out: an explanation as text or JSON.
+//! In: a file or standard input, of any length, read once and in little memory. Out: an explanation, or the manual's pages. With `--plan` the job's
+//! model is planned with the memory that the log shows.
+
+mod manual;
+mod planned;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -17,20 +21,40 @@ use crate::output::Output;
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// Runs it.
+/// Explains a log, or prints the manual.
 pub fn run(args: &ExplainArgs, output: &Output) -> anyhow::Result<Exit> {
-    let explanation = match args.log.as_deref() {
-        None if io::stdin().is_terminal() => bail!("no log is given: name a file, or pass the output of a job: python train.py 2>&1 | brimful explain -"),
-        None => read(io::stdin().lock(), "standard input")?,
-        Some(path) if path == Path::new("-") => read(io::stdin().lock(), "standard input")?,
-        Some(path) => read(File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?, &path.display().to_string())?,
-    };
+    if args.list {
+        output.write(&manual::list(args.format)?)?;
+        return Ok(Exit::Done);
+    }
+    if let Some(code) = &args.cause {
+        output.write(&manual::page(code, args.format)?)?;
+        return Ok(Exit::Done);
+    }
+    let mut explanation = explained(args.log.as_deref())?;
+    if let Some(model) = &args.plan {
+        explanation.planned = Some(planned::plan(args, model, &explanation)?);
+    }
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&explanation)? + "\n",
         Format::Text => explanation.to_text(Style { colour: output.colour(), width: output.width() }),
     };
     output.write(&text)?;
     Ok(if explanation.found() { Exit::Done } else { Exit::DoesNotFit })
+}
+
+fn explained(log: Option<&Path>) -> anyhow::Result<Explanation> {
+    let Some(path) = log.filter(|path| *path != Path::new("-")) else {
+        if log.is_none() && io::stdin().is_terminal() {
+            bail!("no log is given: name a file, or pass a job's output: python train.py 2>&1 | brimful explain -");
+        }
+        return read(io::stdin().lock(), "standard input");
+    };
+    let name = path.display().to_string();
+    if path.is_dir() {
+        bail!("{name} is a folder: name the log in it");
+    }
+    read(File::open(path).with_context(|| format!("{name} cannot be opened"))?, &name)
 }
 
 fn read(mut log: impl Read, name: &str) -> anyhow::Result<Explanation> {

@@ -3,7 +3,7 @@
 //! In: a model file and what the options ask of it. Out: a report, and 1 as the exit code if it does not fit. What the
 //! options leave open comes from the file, then from Keras's defaults; a note says which.
 
-mod place;
+pub mod place;
 mod snapshot;
 mod torch;
 

@@ -161,25 +161,10 @@ fn rows_that_contradict_themselves_are_errors() {
         error(|writer| writer.values.truncate(18)),
     ];
     let fragments = [
-        "allocated again",
-        "freed but is not alive",
-        "freed but is not alive",
-        "relabelled but is not alive",
-        "buffer 1 is never allocated",
-        "bytes is -8",
-        "64 TiB",
-        "buffer is -1",
-        "numbered from 0",
-        "op is string 99",
-        "module is string -1",
-        "source is string",
-        "role is 7",
-        "dtype is 8",
-        "kind is 5",
-        "phase is 4",
-        "step is 2",
-        "no rows",
-        "no step",
+        "allocated again", "freed but is not alive", "freed but is not alive", "relabelled but is not alive",
+        "buffer 1 is never allocated", "bytes is -8", "64 TiB", "buffer is -1", "numbered from 0", "op is string 99",
+        "module is string -1", "source is string", "role is 7", "dtype is 8", "kind is 5", "phase is 4", "step is 2",
+        "no rows", "no step",
     ];
     for (said, fragment) in said.iter().zip(fragments) {
         assert!(said.contains(fragment), "'{said}' lacks '{fragment}'");

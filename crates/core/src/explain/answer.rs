@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::batch::Planned;
 use super::case::{Case, Sighting};
 use super::causes::{self, Claim, Code, Confidence};
 use super::growth::Growth;
@@ -39,6 +40,9 @@ pub struct Explanation {
     pub missing: Vec<Missing>,
     /// What to do, the cheapest first.
     pub remedies: Vec<Advice>,
+    /// The same job, planned: `--plan`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
     /// Figures that grew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
@@ -92,12 +96,26 @@ impl Explanation {
             schema: 1,
             resource: corrected(resource, code),
             missing: if supported { Vec::new() } else { missing(case) },
-            remedies: remedies::advise(code, &claims.iter().map(|(cause, _)| cause.code).collect::<Vec<_>>(), case.resource),
+            remedies: remedies::advise(
+                code,
+                &claims.iter().map(|(cause, _)| cause.code).collect::<Vec<_>>(),
+                case.resource,
+                case.framework(),
+            ),
             cause: chosen.map(|(cause, claim)| named(cause, claim)),
-            alternatives: if denied { Vec::new() } else { claims.into_iter().map(|(cause, claim)| named(cause, claim)).collect() },
+            alternatives: if denied {
+                Vec::new()
+            } else {
+                claims.into_iter().map(|(cause, claim)| named(cause, claim)).collect()
+            },
             numbers: case.numbers.clone(),
-            doing: case.place.as_ref().filter(|_| !denied).map(|place| format!("{} ({})", place.phase.name(), place.shown_by)),
+            doing: case
+                .place
+                .as_ref()
+                .filter(|_| !denied)
+                .map(|place| format!("{} ({})", place.phase.name(), place.shown_by)),
             not_failures: warnings(case),
+            planned: None,
             growth: case.growth.clone(),
             evidence,
         }
@@ -132,7 +150,8 @@ fn evidence(case: &Case, claim: Option<&Claim>) -> Vec<Quote> {
     let extra = claim.map_or(&[][..], |claim| &claim.lines);
     let wanted = |other: &&Sighting| {
         let related = other.sign.resource == failure.sign.resource && other.sign.weight >= Weight::Symptom;
-        let figures = other.sign.weight == Weight::Context && other.numbers.count() > 0 && failure.sign.weight != Weight::Denial;
+        let figures =
+            other.sign.weight == Weight::Context && other.numbers.count() > 0 && failure.sign.weight != Weight::Denial;
         related || figures || extra.contains(&other.line)
     };
     for other in case.sightings.iter().filter(wanted) {
@@ -169,22 +188,36 @@ fn missing(case: &Case) -> Vec<Missing> {
     match case.resource {
         Some(Resource::GpuMemory) => {
             if case.place.is_none() || case.phase() == Some(Phase::MoveData) {
-                found.push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
+                found.push(Missing {
+                    fact: "where in the job it failed",
+                    how: "pass the traceback above the message, too",
+                });
             }
             if case.numbers.capacity_bytes.is_none() {
-                found.push(Missing { fact: "how much the device has, and who holds it", how: "run nvidia-smi while the job runs, or brimful devices" });
+                found.push(Missing {
+                    fact: "how much the device has, and who holds it",
+                    how: "run nvidia-smi while the job runs, or brimful devices",
+                });
             }
             if case.numbers.requested_bytes.is_none() {
-                found.push(Missing { fact: "how much was asked for", how: "pass the lines around the error: the allocator's message has the figures" });
+                found.push(Missing {
+                    fact: "how much was asked for",
+                    how: "pass the lines around the error: the allocator's message has the figures",
+                });
             }
         }
         Some(Resource::HostMemory | Resource::ContainerLimit) if failure.sign.weight == Weight::Symptom => {
-            let how = "sudo dmesg -T | grep -i -E 'out of memory|oom' (journalctl -k, kubectl describe pod, sacct -j JOB)";
+            let how =
+                "sudo dmesg -T | grep -i -E 'out of memory|oom' (journalctl -k, kubectl describe pod, sacct -j JOB)";
             found.push(Missing { fact: "who ended the process", how });
-            found.push(Missing { fact: "how its memory grew", how: "run it again with the memory written down: /usr/bin/time -v python train.py" });
+            found.push(Missing {
+                fact: "how its memory grew",
+                how: "run it again with the memory written down: /usr/bin/time -v python train.py",
+            });
         }
         Some(Resource::HostMemory) => {
-            found.push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
+            found
+                .push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
         }
         Some(Resource::SharedMemory) => {
             found.push(Missing { fact: "whether /dev/shm was full", how: "df -h /dev/shm while the job runs" });

@@ -5,8 +5,10 @@
 
 use super::growth::Growth;
 use super::phase::{Phase, Place};
+use super::remedies::For;
 use super::shapes;
 use super::sign::{Numbers, Resource, Sign, Weight};
+use super::sizes::has_any;
 use super::traceback::Frame;
 
 /// A sign in a line of the log.
@@ -52,7 +54,10 @@ impl Case {
         let mut case = Case { primary, resource: None, numbers: Numbers::default(), place: None, growth, sightings };
         let Some(first) = case.failure() else { return case };
         let mut numbers = first.numbers.clone();
-        let same = |other: &&Sighting| other.sign.weight != Weight::Warning && (other.sign.resource == first.sign.resource || other.sign.weight == Weight::Context);
+        let same = |other: &&Sighting| {
+            other.sign.weight != Weight::Warning
+                && (other.sign.resource == first.sign.resource || other.sign.weight == Weight::Context)
+        };
         for other in case.sightings.iter().filter(same) {
             numbers.fill(&other.numbers);
         }
@@ -60,16 +65,28 @@ impl Case {
         if let (Some(shape), Some(dtype)) = (&numbers.shape, &numbers.dtype) {
             numbers.tensor_bytes = numbers.tensor_bytes.or_else(|| shapes::tensor_bytes(shape, dtype));
         }
-        numbers.requested_bytes = numbers.requested_bytes.or(numbers.tensor_bytes.filter(|_| first.numbers.shape.is_some()));
+        numbers.requested_bytes =
+            numbers.requested_bytes.or(numbers.tensor_bytes.filter(|_| first.numbers.shape.is_some()));
         let mut resource = first.sign.resource;
         // TensorFlow and XLA say the same of a CPU.
-        if resource == Some(Resource::GpuMemory) && numbers.device.as_deref().is_some_and(|device| device.to_ascii_uppercase().contains("CPU")) {
+        if resource == Some(Resource::GpuMemory)
+            && numbers.device.as_deref().is_some_and(|device| device.to_ascii_uppercase().contains("CPU"))
+        {
             resource = Some(Resource::HostMemory);
         }
-        let rank = |sighting: &&Sighting| !matches!(sighting.sign.weight, Weight::Symptom) && sighting.sign.resource == first.sign.resource && sighting.place.is_some();
+        let rank = |sighting: &&Sighting| {
+            !matches!(sighting.sign.weight, Weight::Symptom)
+                && sighting.sign.resource == first.sign.resource
+                && sighting.place.is_some()
+        };
         // Whoever notices that a process was killed does not show what that process did.
-        let vanished = first.sign.weight == Weight::Symptom && !["tensorflow.", "xla.exhausted"].iter().any(|program| first.sign.id.starts_with(program));
-        case.place = first.place.clone().filter(|_| !vanished).or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
+        let vanished = first.sign.weight == Weight::Symptom
+            && !["tensorflow.", "xla.exhausted"].iter().any(|program| first.sign.id.starts_with(program));
+        case.place = first
+            .place
+            .clone()
+            .filter(|_| !vanished)
+            .or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
         case.numbers = numbers;
         case.resource = resource;
         case
@@ -105,6 +122,19 @@ impl Case {
         matches!(self.resource, Some(Resource::GpuMemory | Resource::HostMemory))
     }
 
+    /// What the job was written with, where the log shows it.
+    pub fn framework(&self) -> Option<For> {
+        let failure = self.failure()?;
+        let program = |text: &str| match text {
+            text if has_any(text, &["jax", "xla_python", "flax"]) => Some(For::Jax),
+            text if has_any(text, &["tensorflow", "keras"]) => Some(For::Keras),
+            text if has_any(text, &["torch", "c10", "alloc_cpu.cpp", "lightning", "vllm"]) => Some(For::Torch),
+            _ => None,
+        };
+        let said = program(failure.sign.id).or_else(|| program(&failure.text));
+        said.or_else(|| failure.frames.iter().rev().find_map(|frame| program(&frame.file)))
+    }
+
     /// The denial that counts, if no failure outweighs it.
     pub fn denial(&self) -> Option<&Sighting> {
         self.failure().filter(|failure| failure.sign.weight == Weight::Denial)
@@ -123,7 +153,11 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
             _ if resumed && sighting.sign.id == "dask.paused" => return None,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,
-            Weight::Failure if sighting.sign.id.starts_with("anybody.") && sighting.numbers.requested_bytes.is_none() => 45,
+            Weight::Failure
+                if sighting.sign.id.starts_with("anybody.") && sighting.numbers.requested_bytes.is_none() =>
+            {
+                45
+            }
             Weight::Failure if sighting.sign.id.starts_with("anybody.") => 65,
             Weight::Failure if sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some() => 70,
             Weight::Failure if sighting.sign.id == "kernel.cgroup_kill" => 69,

@@ -36,8 +36,17 @@ fn pieces(raw: &str) -> Vec<String> {
             continue;
         }
         if is_escaped(part) {
-            let plain = part.replace("\\\\n", "\n").replace("\\n", "\n").replace("\\\"", "\"").replace("\\'", "'").replace("\\t", "\t");
-            let plain = plain.replace("\\u001b", "\u{1b}").replace("\\x1b", "\u{1b}").replace("\\u001B", "\u{1b}").replace("\\r", "");
+            let plain = part
+                .replace("\\\\n", "\n")
+                .replace("\\n", "\n")
+                .replace("\\\"", "\"")
+                .replace("\\'", "'")
+                .replace("\\t", "\t");
+            let plain = plain
+                .replace("\\u001b", "\u{1b}")
+                .replace("\\x1b", "\u{1b}")
+                .replace("\\u001B", "\u{1b}")
+                .replace("\\r", "");
             found.extend(plain.split('\n').map(clean));
         } else {
             found.push(clean(part));
@@ -143,7 +152,10 @@ mod tests {
 
     #[test]
     fn escaped_breaks_are_breaks_and_windows_paths_are_not() {
-        assert_eq!(texts(br#"{"log":"Traceback\n  File \"a.py\"\nKilled"}"#), [r#"{"log":"Traceback"#, "  File \"a.py\"", "Killed\"}"]);
+        assert_eq!(
+            texts(br#"{"log":"Traceback\n  File \"a.py\"\nKilled"}"#),
+            [r#"{"log":"Traceback"#, "  File \"a.py\"", "Killed\"}"]
+        );
         let path = br#"  File "C:\lib\torch\nn\modules\module.py", line 1"#;
         assert_eq!(texts(path).len(), 1);
     }

@@ -24,7 +24,8 @@ impl Excerpt {
         let mut text = self.line.text.trim_end().to_owned();
         for line in self.after.iter().take(WRAPPED_LINES) {
             let next = line.text.trim();
-            let starts_anew = ["Traceback", "File \"", "Exception", "During handling"].iter().any(|start| next.starts_with(start));
+            let starts_anew =
+                ["Traceback", "File \"", "Exception", "During handling"].iter().any(|start| next.starts_with(start));
             if next.is_empty() || starts_anew || next.contains("ried to allocate") {
                 break;
             }
@@ -52,6 +53,7 @@ impl Excerpt {
     fn of_speaker<'a>(&self, lines: &'a [Line]) -> Vec<&'a str> {
         let Some(speaker) = self.speaker() else { return lines.iter().map(|line| line.text.as_str()).collect() };
         let same = lines.iter().filter(|line| clean::speaker(&line.text) == Some(speaker));
-        same.map(|line| line.text.split_once([']', ')']).map_or("", |(_, rest)| rest.strip_prefix(':').unwrap_or(rest))).collect()
+        same.map(|line| line.text.split_once([']', ')']).map_or("", |(_, rest)| rest.strip_prefix(':').unwrap_or(rest)))
+            .collect()
     }
 }

@@ -40,7 +40,8 @@ pub struct Growth {
 
 impl Growth {
     fn grown_bytes(&self) -> u64 {
-        let (from, to) = if self.free { (self.last_bytes, self.first_bytes) } else { (self.first_bytes, self.last_bytes) };
+        let (from, to) =
+            if self.free { (self.last_bytes, self.first_bytes) } else { (self.first_bytes, self.last_bytes) };
         to.saturating_sub(from)
     }
 }
@@ -73,8 +74,22 @@ impl Followed {
             if self.series.len() >= MOST_SERIES && !self.series.contains_key(&key) {
                 return;
             }
-            let first = || Growth { first_line: number, last_line: number, text: String::new(), first_bytes: bytes, last_bytes: bytes, figures: 0, free };
-            let series = self.series.entry(key).or_insert_with(|| Series { growth: first(), onward: 0, back: 0, steps: (u64::MAX, 0), middle_bytes: bytes });
+            let first = || Growth {
+                first_line: number,
+                last_line: number,
+                text: String::new(),
+                first_bytes: bytes,
+                last_bytes: bytes,
+                figures: 0,
+                free,
+            };
+            let series = self.series.entry(key).or_insert_with(|| Series {
+                growth: first(),
+                onward: 0,
+                back: 0,
+                steps: (u64::MAX, 0),
+                middle_bytes: bytes,
+            });
             series.push(number, bytes);
             text.clone_into(&mut series.growth.text);
         }
@@ -109,9 +124,15 @@ impl Series {
         let grown = self.growth.grown_bytes();
         let later = Growth { first_bytes: self.middle_bytes, ..self.growth.clone() }.grown_bytes();
         // Four that are evenly apart say as much as five that are not.
-        let even = self.growth.figures + 1 >= LEAST_LINES && self.steps.1 <= self.steps.0.saturating_add(self.steps.0 / 4);
-        let steady = (self.growth.figures >= LEAST_LINES || even) && self.back * 8 <= self.onward && self.onward * 2 >= self.growth.figures;
-        steady && grown.saturating_mul(5) >= self.growth.first_bytes && grown > LEAST_BYTES && later.saturating_mul(5) >= grown
+        let even =
+            self.growth.figures + 1 >= LEAST_LINES && self.steps.1 <= self.steps.0.saturating_add(self.steps.0 / 4);
+        let steady = (self.growth.figures >= LEAST_LINES || even)
+            && self.back * 8 <= self.onward
+            && self.onward * 2 >= self.growth.figures;
+        steady
+            && grown.saturating_mul(5) >= self.growth.first_bytes
+            && grown > LEAST_BYTES
+            && later.saturating_mul(5) >= grown
     }
 }
 
@@ -121,7 +142,10 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
     if let Some(row) = text.trim_start().strip_prefix("Mem:") {
         let columns: Vec<u64> = row.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         if let [total, used, ..] = columns[..] {
-            let unit = [(4096, 30), (1 << 23, 20), (1 << 33, 10)].iter().find(|(most, _)| total < *most).map_or(0, |(_, shift)| *shift);
+            let unit = [(4096, 30), (1 << 23, 20), (1 << 33, 10)]
+                .iter()
+                .find(|(most, _)| total < *most)
+                .map_or(0, |(_, shift)| *shift);
             return vec![(used << unit, false)];
         }
     }
@@ -130,9 +154,11 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
     let mut at = 0;
     let mut said_from = 0;
     while at < bytes.len() && found.len() < MOST_FIGURES {
-        let starts = bytes[at].is_ascii_digit() && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'.'));
+        let starts = bytes[at].is_ascii_digit()
+            && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'.'));
         if starts {
-            if let Some(size) = quantity(&text[at..]).filter(|found| found.unit_bytes.is_some_and(|unit| unit >= 1024)) {
+            if let Some(size) = quantity(&text[at..]).filter(|found| found.unit_bytes.is_some_and(|unit| unit >= 1024))
+            {
                 found.push((size.bytes(), has_any(&text[said_from..at], &["free", "avail"])));
                 said_from = at;
             }

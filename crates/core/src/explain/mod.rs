@@ -7,6 +7,7 @@
 //! files, and lines without any known phrase.
 
 pub mod answer;
+pub mod batch;
 mod case;
 pub mod causes;
 mod clean;
@@ -28,9 +29,11 @@ pub use causes::{Code, Confidence};
 pub use sign::{Numbers, Resource};
 
 use case::{Case, Sighting};
+use clean::Line;
 use excerpt::Excerpt;
 use growth::Followed;
-use scan::Scanner;
+use phase::{Phase, Place};
+use scan::{Reader, Scanner};
 use sign::{Sign, Weight};
 use sizes::has_any;
 
@@ -44,14 +47,13 @@ const FOLLOWED: [&str; 6] = ["memory", "RSS", "mem", "mem=", "MiB", "allocated"]
 /// Reads a log.
 pub struct Explainer {
     scanner: Scanner,
-    /// For each phrase, the signs it may belong to.
-    signs_of_phrase: Vec<Vec<&'static Sign>>,
     seen: Seen,
 }
 
 /// What was seen so far.
-#[derive(Default)]
 struct Seen {
+    /// For each phrase, the signs it may belong to.
+    signs_of_phrase: Vec<Vec<&'static Sign>>,
     sightings: Vec<Sighting>,
     followed: Followed,
 }
@@ -84,21 +86,19 @@ impl Explainer {
                 signs_of_phrase.push(Vec::new());
             }
         }
-        Explainer { scanner: Scanner::new(&phrases), signs_of_phrase, seen: Seen::default() }
+        let seen = Seen { signs_of_phrase, sightings: Vec::new(), followed: Followed::default() };
+        Explainer { scanner: Scanner::new(&phrases), seen }
     }
 
     /// Takes more of the log.
     pub fn push(&mut self, bytes: &[u8]) {
-        let Explainer { scanner, signs_of_phrase, seen } = self;
-        scanner.push(bytes, &mut |scanner, excerpt| seen.look(scanner, signs_of_phrase, excerpt));
+        self.scanner.push(bytes, &mut self.seen);
     }
 
     /// The log has ended.
     pub fn finish(mut self) -> Explanation {
-        let Explainer { scanner, signs_of_phrase, seen } = &mut self;
-        scanner.finish(&mut |scanner, excerpt| seen.look(scanner, signs_of_phrase, excerpt));
-        let sightings = std::mem::take(&mut seen.sightings);
-        Explanation::new(&Case::new(sightings, seen.followed.grown()))
+        self.scanner.finish(&mut self.seen);
+        Explanation::new(&Case::new(self.seen.sightings, self.seen.followed.grown()))
     }
 }
 
@@ -109,29 +109,42 @@ pub fn explain(log: &[u8]) -> Explanation {
     explainer.finish()
 }
 
-impl Seen {
-    fn look(&mut self, scanner: &Scanner, signs_of_phrase: &[Vec<&'static Sign>], excerpt: &Excerpt) {
-        let text = excerpt.line.text.as_str();
-        let mut signs: Vec<&'static Sign> = Vec::new();
-        for phrase in scanner.phrases_in(text) {
-            for &sign in &signs_of_phrase[phrase] {
-                let fits = (sign.also.is_empty() || has_any(text, sign.also)) && !has_any(text, sign.unless) && (sign.check)(text);
-                if fits && !signs.iter().any(|known| known.id == sign.id) {
-                    signs.push(sign);
-                }
-            }
+impl Reader for Seen {
+    fn line(&mut self, phrases: &[usize], line: &Line) -> bool {
+        if phrases.iter().any(|&phrase| self.signs_of_phrase[phrase].is_empty()) {
+            self.followed.push(line.number, &line.text);
         }
-        if has_any(text, &FOLLOWED) {
-            self.followed.push(excerpt.line.number, text);
-        }
-        for sign in signs {
+        !self.signs(phrases, &line.text).is_empty()
+    }
+
+    fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt) {
+        for sign in self.signs(phrases, &excerpt.line.text) {
             self.keep(sign, excerpt);
         }
+    }
+}
+
+impl Seen {
+    /// The signs that a line is.
+    fn signs(&self, phrases: &[usize], text: &str) -> Vec<&'static Sign> {
+        let mut found: Vec<&'static Sign> = Vec::new();
+        for &sign in phrases.iter().flat_map(|&phrase| &self.signs_of_phrase[phrase]) {
+            let known = found.iter().any(|known| known.id == sign.id);
+            if !known
+                && (sign.also.is_empty() || has_any(text, sign.also))
+                && !has_any(text, sign.unless)
+                && (sign.check)(text)
+            {
+                found.push(sign);
+            }
+        }
+        found
     }
 
     /// Keeps a sighting, unless there are enough of its kind: then the newest takes the place of the one before it.
     fn keep(&mut self, sign: &'static Sign, excerpt: &Excerpt) {
-        let same: Vec<usize> = (0..self.sightings.len()).filter(|&index| self.sightings[index].sign.id == sign.id).collect();
+        let same: Vec<usize> =
+            (0..self.sightings.len()).filter(|&index| self.sightings[index].sign.id == sign.id).collect();
         let sighting = sighting(sign, excerpt);
         if let Some(&last) = same.last() {
             let previous = &mut self.sightings[last];
@@ -145,7 +158,8 @@ impl Seen {
                 return;
             }
             if sign.id == "tensorflow.free_chunk" {
-                previous.numbers.largest_free_bytes = previous.numbers.largest_free_bytes.max(sighting.numbers.largest_free_bytes);
+                previous.numbers.largest_free_bytes =
+                    previous.numbers.largest_free_bytes.max(sighting.numbers.largest_free_bytes);
                 return;
             }
         }
@@ -182,6 +196,10 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt) -> Sighting {
             }
         }
         place = place.or_else(|| phase::told(&before));
+        // Where the operation itself is named, it says more than the frames around it.
+        if let Some(op) = numbers.op.as_deref().filter(|op| has_any(op, &["gradient_tape", "gradients/", "_grad/"])) {
+            place = Some(Place { phase: Phase::Backward, shown_by: op.chars().take(160).collect(), training: true });
+        }
         progress::read(excerpt, &mut numbers);
     }
     numbers.rank = numbers.rank.or_else(|| excerpt.speaker().and_then(clean::rank));

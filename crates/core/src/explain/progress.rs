@@ -18,7 +18,8 @@ pub fn read(excerpt: &Excerpt, numbers: &mut Numbers) {
             continue;
         }
         numbers.epoch = numbers.epoch.or_else(|| labelled(line, "epoch"));
-        let step = || ["global_step", "step", "iteration", "iter", "batch"].iter().find_map(|word| labelled(line, word));
+        let step =
+            || ["global_step", "step", "iteration", "iter", "batch"].iter().find_map(|word| labelled(line, word));
         numbers.step = numbers.step.or_else(step).or_else(|| bar(line));
     }
 }
@@ -30,7 +31,11 @@ fn labelled(line: &str, word: &str) -> Option<u64> {
     let tail = &line[at + word.len()..];
     let tail = tail.strip_prefix('s').unwrap_or(tail);
     let separated = tail.starts_with([' ', ':', '=', '[', '#', '(']);
-    (starts && separated).then(|| number_after(tail.trim_start_matches(['[', '#', '(', ' ']), "").or_else(|| super::sizes::quantity(tail.trim_start_matches(['[', '#', '(', ' '])).map(|found| found.value as u64)))?
+    (starts && separated).then(|| {
+        number_after(tail.trim_start_matches(['[', '#', '(', ' ']), "").or_else(|| {
+            super::sizes::quantity(tail.trim_start_matches(['[', '#', '(', ' '])).map(|found| found.value as u64)
+        })
+    })?
 }
 
 /// `120/1000 [`: Keras's and tqdm's bars.

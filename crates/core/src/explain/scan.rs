@@ -21,6 +21,15 @@ const LINE_WINDOW_BYTES: usize = 16 << 10;
 /// How often one phrase is looked at in a stretch.
 const LOOKS_IN_STRETCH: u32 = 24;
 
+/// Who is told of lines with phrases.
+pub trait Reader {
+    /// A line, and the phrases in it as indices: whether it says something.
+    fn line(&mut self, phrases: &[usize], line: &Line) -> bool;
+
+    /// A line that says something, with what stands around it.
+    fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt);
+}
+
 /// Finds lines with phrases.
 pub struct Scanner {
     phrases: AhoCorasick,
@@ -46,33 +55,34 @@ impl Scanner {
     }
 
     /// All phrases in a text, as indices into the list given at the start; each once.
-    pub fn phrases_in(&self, text: &str) -> Vec<usize> {
-        let mut found: Vec<usize> = self.phrases.find_overlapping_iter(text).map(|found| found.pattern().as_usize()).collect();
+    fn phrases_in(&self, text: &str) -> Vec<usize> {
+        let mut found: Vec<usize> =
+            self.phrases.find_overlapping_iter(text).map(|found| found.pattern().as_usize()).collect();
         found.sort_unstable();
         found.dedup();
         found
     }
 
     /// Takes more of the log.
-    pub fn push(&mut self, mut bytes: &[u8], seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
+    pub fn push(&mut self, mut bytes: &[u8], reader: &mut dyn Reader) {
         while !bytes.is_empty() {
             let room = (BEFORE_BYTES + STRETCH_BYTES + AFTER_BYTES).saturating_sub(self.buffer.len());
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(now);
             bytes = later;
             if self.buffer.len() - self.scanned >= STRETCH_BYTES + AFTER_BYTES {
-                self.scan(self.buffer.len() - AFTER_BYTES, seen);
+                self.scan(self.buffer.len() - AFTER_BYTES, reader);
                 self.forget();
             }
         }
     }
 
     /// The log has ended.
-    pub fn finish(&mut self, seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
-        self.scan(self.buffer.len(), seen);
+    pub fn finish(&mut self, reader: &mut dyn Reader) {
+        self.scan(self.buffer.len(), reader);
     }
 
-    fn scan(&mut self, end: usize, seen: &mut dyn FnMut(&Scanner, &Excerpt)) {
+    fn scan(&mut self, end: usize, reader: &mut dyn Reader) {
         let mut looks = vec![0u32; self.phrases.patterns_len()];
         let mut at = self.scanned;
         while at < end {
@@ -88,20 +98,23 @@ impl Scanner {
                 at = stop;
                 continue;
             }
-            at = self.look(start, stop, seen).max(stop);
+            at = self.look(start, stop, reader).max(stop);
         }
         self.scanned = at.max(end).min(self.buffer.len());
     }
 
     /// Hands out the physical line around a match, and gives where it ends.
-    fn look(&mut self, start: usize, stop: usize, seen: &mut dyn FnMut(&Scanner, &Excerpt)) -> usize {
+    fn look(&mut self, start: usize, stop: usize, reader: &mut dyn Reader) -> usize {
         let lowest = start.saturating_sub(LINE_WINDOW_BYTES);
         let line_start = memrchr(b'\n', &self.buffer[lowest..start]).map_or(lowest, |feed| lowest + feed + 1);
         let highest = (stop + LINE_WINDOW_BYTES).min(self.buffer.len());
         let line_end = memchr(b'\n', &self.buffer[stop..highest]).map_or(highest, |feed| stop + feed);
         let number = self.number(line_start);
         let pieces = clean::lines(&self.buffer[line_start..line_end], number);
-        let spoken: Vec<usize> = (0..pieces.len()).filter(|&index| self.phrases.is_match(&pieces[index].text)).collect();
+        // What stands around a line is only made ready for those that say something: most phrases are found in lines that do not.
+        let spoken: Vec<usize> = (0..pieces.len())
+            .filter(|&index| reader.line(&self.phrases_in(&pieces[index].text), &pieces[index]))
+            .collect();
         if !spoken.is_empty() {
             let before = self.before(line_start, number);
             let after = self.after(line_end, number);
@@ -109,7 +122,7 @@ impl Scanner {
                 let line = pieces[index].clone();
                 let before = before.iter().chain(&pieces[..index]).cloned().collect();
                 let after = pieces[index + 1..].iter().chain(&after).cloned().collect();
-                seen(self, &Excerpt { before, line, after });
+                reader.excerpt(&self.phrases_in(&pieces[index].text), &Excerpt { before, line, after });
             }
         }
         line_end
@@ -117,7 +130,11 @@ impl Scanner {
 
     fn before(&self, line_start: usize, number: u64) -> Vec<Line> {
         let from = line_start.saturating_sub(BEFORE_BYTES / 2);
-        let whole = if from == 0 { 0 } else { memchr(b'\n', &self.buffer[from..line_start]).map_or(line_start, |feed| from + feed + 1) };
+        let whole = if from == 0 {
+            0
+        } else {
+            memchr(b'\n', &self.buffer[from..line_start]).map_or(line_start, |feed| from + feed + 1)
+        };
         let text = &self.buffer[whole..line_start.saturating_sub(1).max(whole)];
         if text.is_empty() {
             return Vec::new();

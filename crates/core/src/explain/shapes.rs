@@ -68,9 +68,9 @@ pub fn list_after(text: &str, phrase: &str) -> Option<Vec<u64>> {
 pub fn xla_shape(text: &str) -> Option<(Vec<u64>, &'static str)> {
     let mut from = 0;
     while let Some(at) = text[from..].find('[').map(|at| at + from) {
-        let word = text[..at].rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |before| {
-            before + text[before..].chars().next().map_or(1, char::len_utf8)
-        });
+        let word = text[..at]
+            .rfind(|c: char| !c.is_ascii_alphanumeric())
+            .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
         let named = TYPES.iter().find(|(name, _)| *name == &text[word..at]);
         if let (Some((name, _)), Some(dimensions)) = (named, bracketed(&text[at..])) {
             return Some((dimensions, name));
@@ -85,9 +85,9 @@ pub fn dtype(text: &str) -> Option<&'static str> {
     let mut rest = text;
     while let Some(tail) = after(rest, "type") {
         let word = tail.trim_start_matches(|c: char| c.is_whitespace() || ":=<'\"".contains(c));
-        let word = ["torch.", "tf.", "np.", "dtype('", "DT_", "class 'numpy."].iter().fold(word, |word, start| {
-            word.strip_prefix(start).unwrap_or(word)
-        });
+        let word = ["torch.", "tf.", "np.", "dtype('", "DT_", "class 'numpy."]
+            .iter()
+            .fold(word, |word, start| word.strip_prefix(start).unwrap_or(word));
         let lower: String = word.chars().take(12).collect::<String>().to_ascii_lowercase();
         if let Some((name, _)) = TYPES.iter().find(|(name, _)| lower.starts_with(name)) {
             return Some(name);
@@ -114,7 +114,8 @@ fn bracketed(text: &str) -> Option<Vec<u64>> {
         '(' => ')',
         _ => return None,
     };
-    let inner = text[1..].split(close).next().filter(|inner| inner.len() < text.len() - 1)?.trim_start_matches(['[', '(']);
+    let inner =
+        text[1..].split(close).next().filter(|inner| inner.len() < text.len() - 1)?.trim_start_matches(['[', '(']);
     let parts: Vec<&str> = inner.trim_end_matches(',').split([',', 'x']).map(str::trim).collect();
     if parts.len() > MOST_DIMENSIONS {
         return None;
@@ -128,7 +129,10 @@ mod tests {
 
     #[test]
     fn shapes_of_all_frameworks() {
-        assert_eq!(shape("OOM when allocating tensor with shape[128,64,224,224] and type float"), Some(vec![128, 64, 224, 224]));
+        assert_eq!(
+            shape("OOM when allocating tensor with shape[128,64,224,224] and type float"),
+            Some(vec![128, 64, 224, 224])
+        );
         assert_eq!(shape("for an array with shape (100000, 784) and data type float64"), Some(vec![100_000, 784]));
         assert_eq!(shape("an array with shape (5,) and"), Some(vec![5]));
         assert_eq!(shape("the shape of things, shape=[2, 3]"), Some(vec![2, 3]));

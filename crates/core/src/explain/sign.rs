@@ -177,13 +177,15 @@ impl Numbers {
             ($($field:ident),*) => { $( if self.$field.is_none() { self.$field.clone_from(&other.$field); } )* };
         }
         // A shape belongs to its request: figures of two allocations are not mixed.
-        let same = self.requested_bytes.is_none() || other.requested_bytes.is_none() || self.requested_bytes == other.requested_bytes;
+        let same = self.requested_bytes.is_none()
+            || other.requested_bytes.is_none()
+            || self.requested_bytes == other.requested_bytes;
         if same {
             fill!(requested_bytes, shape, dtype, tensor_bytes, op);
         }
         fill!(
-            capacity_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes, largest_free_bytes, process_bytes, device, process, pid, step, epoch,
-            rank, exit_code
+            capacity_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes, largest_free_bytes,
+            process_bytes, device, process, pid, step, epoch, rank, exit_code
         );
         if self.others.is_empty() {
             self.others.clone_from(&other.others);
@@ -192,8 +194,14 @@ impl Numbers {
 
     /// How many of them there are.
     pub fn count(&self) -> usize {
-        let given = [self.requested_bytes, self.capacity_bytes, self.allocated_bytes, self.reserved_bytes, self.free_bytes, self.process_bytes];
-        given.iter().flatten().count() + usize::from(self.shape.is_some()) + usize::from(self.op.is_some()) + usize::from(self.pid.is_some())
+        let given = [
+            self.requested_bytes, self.capacity_bytes, self.allocated_bytes, self.reserved_bytes, self.free_bytes,
+            self.process_bytes,
+        ];
+        given.iter().flatten().count()
+            + usize::from(self.shape.is_some())
+            + usize::from(self.op.is_some())
+            + usize::from(self.pid.is_some())
     }
 
     /// What was asked for, or what shape and type come to.

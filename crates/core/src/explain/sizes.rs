@@ -75,7 +75,8 @@ pub fn size_before(text: &str, phrase: &str) -> Option<u64> {
         return Some(found.bytes());
     }
     let shorter = head[..last].trim_end();
-    let start = shorter.rfind(|c: char| c.is_whitespace() || "(;,[:=/".contains(c)).map_or(0, |i| i + next_char(shorter, i));
+    let start =
+        shorter.rfind(|c: char| c.is_whitespace() || "(;,[:=/".contains(c)).map_or(0, |i| i + next_char(shorter, i));
     let found = quantity(&head[start..]).filter(|found| found.unit_bytes.is_some())?;
     Some(found.bytes())
 }
@@ -144,7 +145,8 @@ fn groups_of_three(text: &[u8]) -> bool {
 }
 
 fn unit(text: &str) -> Option<u64> {
-    let word: String = text.chars().take_while(char::is_ascii_alphabetic).take(12).collect::<String>().to_ascii_lowercase();
+    let word: String =
+        text.chars().take_while(char::is_ascii_alphabetic).take(12).collect::<String>().to_ascii_lowercase();
     if let Some((_, power)) = UNITS.iter().find(|(name, _)| *name == word) {
         return Some(1 << (10 * power));
     }

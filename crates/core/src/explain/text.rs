@@ -11,6 +11,8 @@ use crate::report::{SameResult, Style, Verdict};
 
 /// Remedies shown.
 const REMEDIES: usize = 4;
+/// Characters shown of the line that counts.
+const FIRST_LINE: usize = 480;
 /// Lines of the log shown.
 const LINES: usize = 5;
 
@@ -21,6 +23,7 @@ impl Explanation {
         self.answer(&mut page);
         self.why(&mut page);
         self.figures(&mut page);
+        self.plan(&mut page);
         self.quotes(&mut page);
         self.others(&mut page);
         self.unknown(&mut page);
@@ -31,11 +34,19 @@ impl Explanation {
     fn answer(&self, page: &mut Page) {
         let ran_out = self.resource.map(|resource| format!("{} ran out", capital(resource.name())));
         match (&self.cause, ran_out) {
-            (Some(cause), _) if cause.code == Code::NotMemory => page.headline(Verdict::Tight, "Not a memory failure", &format!(": {}.", cause.because[0])),
-            (Some(cause), Some(ran_out)) => page.headline(Verdict::DoesNotFit, &ran_out, &format!(": {}{}.", lower(cause.title), sure(cause))),
+            (Some(cause), _) if cause.code == Code::NotMemory => {
+                page.headline(Verdict::Tight, "Not a memory failure", &format!(": {}.", cause.because[0]))
+            }
+            (Some(cause), Some(ran_out)) => {
+                page.headline(Verdict::DoesNotFit, &ran_out, &format!(": {}{}.", lower(cause.title), sure(cause)))
+            }
             (Some(cause), None) => page.headline(Verdict::DoesNotFit, cause.title, "."),
-            (None, Some(ran_out)) => page.headline(Verdict::Tight, &ran_out, "; the log does not say enough to name the cause."),
-            (None, None) if self.evidence.is_empty() => page.headline(Verdict::Fits, "No failure was found", " in this log."),
+            (None, Some(ran_out)) => {
+                page.headline(Verdict::Tight, &ran_out, "; the log does not say enough to name the cause.")
+            }
+            (None, None) if self.evidence.is_empty() => {
+                page.headline(Verdict::Fits, "No failure was found", " in this log.")
+            }
             (None, None) => page.headline(Verdict::Tight, "The log does not say", " what ended the job."),
         }
     }
@@ -57,7 +68,11 @@ impl Explanation {
             let bytes = numbers.tensor_bytes.map_or(String::new(), |bytes| format!(" = {}", human(bytes)));
             format!("[{}]{dtype}{bytes}", sizes.join(" × "))
         });
-        let others: Vec<String> = numbers.others.iter().map(|process| format!("{} (process {})", human(process.bytes), process.pid)).collect();
+        let others: Vec<String> = numbers
+            .others
+            .iter()
+            .map(|process| format!("{} (process {})", human(process.bytes), process.pid))
+            .collect();
         let rows = [
             ("asked for", size(numbers.requested_bytes)),
             ("tensor", shape),
@@ -76,7 +91,6 @@ impl Explanation {
             ("epoch", numbers.epoch.map(|epoch| epoch.to_string())),
             ("rank", numbers.rank.map(|rank| rank.to_string())),
             ("exit code", numbers.exit_code.map(|code| code.to_string())),
-            ("doing", self.doing.clone()),
         ];
         let shown: Vec<(&str, String)> = rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         if shown.is_empty() || self.resource.is_none() {
@@ -88,11 +102,47 @@ impl Explanation {
         }
     }
 
+    fn plan(&self, page: &mut Page) {
+        let Some(planned) = &self.planned else { return };
+        page.heading("The plan of this model");
+        if let Some(failed) = &planned.failed {
+            page.hanging(
+                "  - ",
+                4,
+                &format!(
+                    "the tensor that failed is the output of {} for a batch of {}",
+                    clean(&failed.layer),
+                    failed.batch
+                ),
+            );
+        }
+        page.hanging(
+            "  - ",
+            4,
+            &format!(
+                "a batch of {} needs {} of {}",
+                planned.batch,
+                human(planned.peak_bytes),
+                human(planned.memory_bytes)
+            ),
+        );
+        let largest = planned.max_batch.map_or_else(
+            || "not even one sample fits".to_owned(),
+            |batch| format!("the largest batch that would have fitted is {batch}"),
+        );
+        page.hanging("  - ", 4, &largest);
+    }
+
     fn quotes(&self, page: &mut Page) {
         if !self.evidence.is_empty() {
             page.heading("In the log");
         }
-        for quote in self.evidence.iter().take(LINES) {
+        for (index, quote) in self.evidence.iter().take(LINES).enumerate() {
+            if index == 0 {
+                let number = page.dim(&format!("  {:>6}  ", quote.line));
+                page.hanging(&number, 10, &clean(&quote.text).chars().take(FIRST_LINE).collect::<String>());
+                continue;
+            }
             let number = format!("  {:>6}  ", quote.line);
             let text = middle(&clean(&quote.text), page.width().saturating_sub(number.len()));
             let line = format!("{}{text}", page.dim(&number));
@@ -142,8 +192,8 @@ impl Explanation {
                 SameResult::Changed => " (changes the result)",
             };
             page.hanging(&format!("  {}  ", index + 1), 5, &format!("{}{result}", advice.title));
-            for line in advice.code.lines() {
-                let code = page.code(line);
+            for snippet in advice.apply.iter() {
+                let code = page.code(snippet.code);
                 page.line(&format!("       {code}"));
             }
         }
@@ -172,5 +222,7 @@ fn capital(text: &str) -> String {
 fn lower(text: &str) -> String {
     let keeps = text.starts_with("GPU") || text.starts_with("CUDA");
     let mut characters = text.chars();
-    characters.next().map_or(String::new(), |first| if keeps { text.to_owned() } else { first.to_lowercase().collect::<String>() + characters.as_str() })
+    characters.next().map_or(String::new(), |first| {
+        if keeps { text.to_owned() } else { first.to_lowercase().collect::<String>() + characters.as_str() }
+    })
 }

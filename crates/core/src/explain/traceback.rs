@@ -17,7 +17,11 @@ pub struct Frame {
 /// The frames of the last traceback in these lines.
 pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     let lines = lines_all;
-    let header = |line: &&str| ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"].iter().any(|words| line.contains(words));
+    let header = |line: &&str| {
+        ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"]
+            .iter()
+            .any(|words| line.contains(words))
+    };
     let from = lines.iter().rposition(header).map_or(0, |at| at + 1);
     let mut found: Vec<Frame> = Vec::new();
     let lines_above = &lines[from..];
@@ -45,7 +49,11 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     }
     // Cut off above: only the line of code is left, with what the interpreter draws below it.
     if found.is_empty() {
-        let mut above = lines_above.iter().rev().filter(|line| !line.trim().is_empty()).skip_while(|line| line.trim().chars().all(|c| "^~".contains(c)));
+        let mut above = lines_above
+            .iter()
+            .rev()
+            .filter(|line| !line.trim().is_empty())
+            .skip_while(|line| line.trim().chars().all(|c| "^~".contains(c)));
         let code = above.next().filter(|line| line.starts_with("    ") && line.len() < 300);
         found.extend(code.map(|code| Frame { code: code.trim().to_owned(), ..Frame::default() }));
     }
@@ -56,8 +64,13 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
 fn marked_code(line: &str) -> Option<&str> {
     let line = line.trim_start();
     // Behind the prefix of a launcher.
-    let line = line.split_once(":  ").filter(|(prefix, _)| prefix.len() < 20 && !prefix.contains(' ')).map_or(line, |(_, rest)| rest.trim_start());
-    let marked = line.strip_prefix("❱").or_else(|| line.starts_with("--").then(|| line.trim_start_matches('-')).and_then(|rest| rest.strip_prefix('>')));
+    let line = line
+        .split_once(":  ")
+        .filter(|(prefix, _)| prefix.len() < 20 && !prefix.contains(' '))
+        .map_or(line, |(_, rest)| rest.trim_start());
+    let marked = line.strip_prefix("❱").or_else(|| {
+        line.starts_with("--").then(|| line.trim_start_matches('-')).and_then(|rest| rest.strip_prefix('>'))
+    });
     if let Some(rest) = marked {
         return Some(rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim());
     }
@@ -85,7 +98,8 @@ fn frame(line: &str) -> Option<Frame> {
     let (place, function) = trimmed.split_once(": in ").or_else(|| trimmed.split_once(" in "))?;
     let place = place.rsplit(char::is_whitespace).next().unwrap_or(place);
     let file = without_line(place);
-    let is_file = [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
+    let is_file =
+        [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
     is_file.then(|| Frame { file: file.to_owned(), function: name(function), code: String::new() })
 }
 

@@ -16,11 +16,7 @@ use crate::allocator::{Allocator, Handle};
 /// What is tried besides the recorded settings: those of PyTorch's documented options that change what is reserved, with
 /// usual values. Every other value would be a replay of its own.
 const CONFS: [&str; 5] = [
-    "",
-    "expandable_segments:True",
-    "max_split_size_mb:128",
-    "roundup_power2_divisions:4",
-    "roundup_power2_divisions:8",
+    "", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4", "roundup_power2_divisions:8",
 ];
 /// Tried only where a limit is known: it does nothing without one.
 const GARBAGE_COLLECTION: &str = "garbage_collection_threshold:0.8";

@@ -9,13 +9,8 @@ use flate2::read::GzDecoder;
 
 /// Every trace; names with `expandable` ran with expandable segments.
 pub const TRACES: [&str; 7] = [
-    "seed_cnn-64-adam-fp32",
-    "unet-8-adamw-bf16",
-    "resnet50-32-adamw-fp32",
-    "gpt2-4-adamw-bf16",
-    "densenet121-32-momentum-fp32",
-    "resnet50-64-adamw-fp32-expandable",
-    "gpt2-8-adamw-bf16-expandable",
+    "seed_cnn-64-adam-fp32", "unet-8-adamw-bf16", "resnet50-32-adamw-fp32", "gpt2-4-adamw-bf16",
+    "densenet121-32-momentum-fp32", "resnet50-64-adamw-fp32-expandable", "gpt2-8-adamw-bf16-expandable",
 ];
 
 /// One line of a trace.

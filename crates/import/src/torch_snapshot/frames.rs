@@ -183,20 +183,8 @@ fn traceback_line(text: &str) -> Option<Line> {
 
 /// Folders of PyTorch's own Python code, for checkouts that are not installed.
 const TORCH_PARTS: [&str; 14] = [
-    "nn/",
-    "optim/",
-    "autograd/",
-    "utils/",
-    "cuda/",
-    "amp/",
-    "distributed/",
-    "fx/",
-    "_dynamo/",
-    "_inductor/",
-    "_functorch/",
-    "_ops.py",
-    "_tensor.py",
-    "functional.py",
+    "nn/", "optim/", "autograd/", "utils/", "cuda/", "amp/", "distributed/", "fx/", "_dynamo/", "_inductor/",
+    "_functorch/", "_ops.py", "_tensor.py", "functional.py",
 ];
 
 fn kind_of(file: &str) -> FileKind {
@@ -225,24 +213,8 @@ fn short_path(file: &str) -> String {
 /// Whether a compiled function says what was done: not the allocator, the dispatcher or the recording itself.
 fn says_what(name: &str) -> bool {
     const PLUMBING: [&str; 18] = [
-        "create_out",
-        "structured_",
-        "unwind",
-        "CapturedTraceback",
-        "gather",
-        "CUDACachingAllocator",
-        "c10::",
-        "empty",
-        "Allocator",
-        "_start",
-        "Py",
-        "wrapper_",
-        "Dispatcher",
-        "Redispatch",
-        "std::",
-        "alloc",
-        "clone",
-        "??",
+        "create_out", "structured_", "unwind", "CapturedTraceback", "gather", "CUDACachingAllocator", "c10::", "empty",
+        "Allocator", "_start", "Py", "wrapper_", "Dispatcher", "Redispatch", "std::", "alloc", "clone", "??",
     ];
     name.contains("::") && !PLUMBING.iter().any(|part| name.contains(part))
 }

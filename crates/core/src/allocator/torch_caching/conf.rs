@@ -45,17 +45,10 @@ pub enum ConfError {
 /// Options that change no size on the device. Source: the keys of c10/cuda/CUDAAllocatorConfig.h, which older versions
 /// know in part.
 const WITHOUT_EFFECT: &[&str] = &[
-    "release_lock_on_cudamalloc",
-    "release_lock_on_hipmalloc",
-    "throw_on_cudamalloc_oom",
-    "graph_capture_record_stream_reuse",
-    "expandable_segments_reserve",
-    "pinned_use_cuda_host_register",
-    "pinned_use_hip_host_register",
-    "pinned_num_register_threads",
-    "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb",
-    "pinned_free_catch_all",
+    "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "throw_on_cudamalloc_oom",
+    "graph_capture_record_stream_reuse", "expandable_segments_reserve", "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
+    "pinned_reserve_segment_size_mb", "pinned_free_catch_all",
 ];
 
 impl FromStr for Options {
@@ -295,18 +288,10 @@ mod tests {
         assert_eq!(error("backend:cudaMallocAsync"), ConfError::OtherBackend("cudaMallocAsync".into()));
         assert!(matches!(error("expandable_segments:True;max_split_size_mb:128"), ConfError::Syntax { .. }));
         for text in [
-            "expandable_segments:true",
-            "max_split_size_mb:19",
-            "max_split_size_mb:many",
-            "max_split_size_mb:99999999999999999999",
-            "max_split_size_mb:[128:1]",
-            "garbage_collection_threshold:1.0",
-            "garbage_collection_threshold:nan",
-            "per_process_memory_fraction:1.5",
-            "large_segment_size_mb:10",
-            "roundup_power2_divisions:3",
-            "roundup_power2_divisions:[100:2]",
-            "roundup_power2_divisions:[>:3]",
+            "expandable_segments:true", "max_split_size_mb:19", "max_split_size_mb:many",
+            "max_split_size_mb:99999999999999999999", "max_split_size_mb:[128:1]", "garbage_collection_threshold:1.0",
+            "garbage_collection_threshold:nan", "per_process_memory_fraction:1.5", "large_segment_size_mb:10",
+            "roundup_power2_divisions:3", "roundup_power2_divisions:[100:2]", "roundup_power2_divisions:[>:3]",
         ] {
             assert!(matches!(error(text), ConfError::BadValue { .. }), "{text}: {:?}", error(text));
         }

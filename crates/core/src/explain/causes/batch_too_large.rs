@@ -2,16 +2,20 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
+use super::super::phase::trained;
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::has_any;
-use super::super::phase::trained;
 use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::BatchTooLarge,
     name: "batch_too_large",
     title: "The batch, or its activations, are too large",
-    remedies: &["micro_batches", "mixed_precision", "activation_checkpointing", "smaller_batch", "smaller_inputs", "efficient_attention"],
+    remedies: &[
+        "micro_batches", "mixed_precision", "activation_checkpointing", "smaller_batch", "smaller_inputs",
+        "efficient_attention",
+    ],
+    page: include_str!("../../../../../docs/causes/batch_too_large.md"),
     judge,
 };
 
@@ -22,26 +26,45 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(claim) = said(case, Code::BatchTooLarge, "the trainer itself says that a batch did not fit") {
         return Some(claim);
     }
-    if let Some(place) = case.place.as_ref().filter(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Compile)) {
-        return Claim::likely(format!("it failed {} ({}), where activations and gradients are made", place.phase.name(), place.shown_by));
+    if let Some(place) =
+        case.place.as_ref().filter(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Compile))
+    {
+        return Claim::likely(format!(
+            "it failed {} ({}), where activations and gradients are made",
+            place.phase.name(),
+            place.shown_by
+        ));
     }
     if let Some(place) = case.place.as_ref().filter(|place| place.phase == Phase::MoveData && place.training) {
         return Claim::likely(format!("the device was full when the next batch was moved to it ({})", place.shown_by));
     }
     // Somewhere in training, in code that nothing here knows.
     let failure = case.failure()?;
-    let inside = failure.frames.last().filter(|last| case.place.is_none() && trained(&failure.frames) && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"]));
+    let inside = failure.frames.last().filter(|last| {
+        case.place.is_none()
+            && trained(&failure.frames)
+            && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
+    });
     if let Some(frame) = inside.filter(|_| failure.sign.weight == Weight::Failure && case.of(Resource::GpuMemory)) {
         return Claim::likely(format!("it failed inside a training step (in {})", frame.function));
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
     }
-    if let Some(op) = case.numbers.op.as_deref().filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"])) {
+    if let Some(op) = case
+        .numbers
+        .op
+        .as_deref()
+        .filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"]))
+    {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
-    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && case.failure()?.sign.id == "tensorflow.oom" {
-        return Claim::likely(format!("the tensor that did not fit has the shape of activations: {:?}", case.numbers.shape.as_deref().unwrap_or_default()));
+    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && case.failure()?.sign.id == "tensorflow.oom"
+    {
+        return Claim::likely(format!(
+            "the tensor that did not fit has the shape of activations: {:?}",
+            case.numbers.shape.as_deref().unwrap_or_default()
+        ));
     }
     None
 }

@@ -10,6 +10,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "container_or_scheduler_limit",
     title: "The memory limit of a container, scheduler or worker was reached",
     remedies: &["raise_limit", "stream_data", "fewer_workers", "smaller_types"],
+    page: include_str!("../../../../../docs/causes/container_or_scheduler_limit.md"),
     judge,
 };
 

@@ -15,6 +15,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "dataset_in_memory",
     title: "The data set is held whole in memory",
     remedies: &["stream_data", "smaller_types", "memory_map", "chunked_reading", "fewer_workers"],
+    page: include_str!("../../../../../docs/causes/dataset_in_memory.md"),
     judge,
 };
 
@@ -32,16 +33,33 @@ fn judge(case: &Case) -> Option<Claim> {
     let small = case.numbers.wanted_bytes().is_some_and(|bytes| bytes < SMALL_BYTES);
     if case.phase() == Some(Phase::LoadData) {
         let place = case.place.as_ref()?;
-        let a_sample = failure.frames.iter().any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
+        let a_sample = failure
+            .frames
+            .iter()
+            .any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
         if small && a_sample {
-            return Claim::possible("a sample or a batch of them was being read; what filled the memory before is not said");
+            return Claim::possible(
+                "a sample or a batch of them was being read; what filled the memory before is not said",
+            );
         }
-        return Claim::likely(format!("it failed {} ({}){}", place.phase.name(), place.shown_by, if arrays { format!(", for one array{of_array}") } else { String::new() }));
+        return Claim::likely(format!(
+            "it failed {} ({}){}",
+            place.phase.name(),
+            place.shown_by,
+            if arrays { format!(", for one array{of_array}") } else { String::new() }
+        ));
     }
     if arrays && small {
-        return Claim::possible(format!("an array{of_array} was the last straw; what filled the memory before it is not said"));
+        return Claim::possible(format!(
+            "an array{of_array} was the last straw; what filled the memory before it is not said"
+        ));
     }
-    if arrays && !matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update | Phase::Checkpoint | Phase::LoadModel)) {
+    if arrays
+        && !matches!(
+            case.phase(),
+            Some(Phase::Forward | Phase::Backward | Phase::Update | Phase::Checkpoint | Phase::LoadModel)
+        )
+    {
         return Claim::likely(format!("an array{of_array} was made on the host at once"));
     }
     if case.saw("tensorflow.shuffle") {

@@ -9,6 +9,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "evaluation_or_checkpoint",
     title: "Evaluation, prediction or saving needs more than training",
     remedies: &["smaller_evaluation_batch", "inference_mode", "move_results_to_host", "save_from_host"],
+    page: include_str!("../../../../../docs/causes/evaluation_or_checkpoint.md"),
     judge,
 };
 

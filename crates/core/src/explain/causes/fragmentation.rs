@@ -9,6 +9,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "fragmentation",
     title: "The free memory lies in pieces that are too small",
     remedies: &["expandable_segments", "stable_shapes", "async_allocator", "clear_between_runs"],
+    page: include_str!("../../../../../docs/causes/fragmentation.md"),
     judge,
 };
 
@@ -18,16 +19,28 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     let numbers = &case.numbers;
     let wanted = numbers.wanted_bytes()?;
-    if let (Some(largest), Some(limit), Some(in_use)) = (numbers.largest_free_bytes, numbers.capacity_bytes, numbers.allocated_bytes) {
+    if let (Some(largest), Some(limit), Some(in_use)) =
+        (numbers.largest_free_bytes, numbers.capacity_bytes, numbers.allocated_bytes)
+    {
         // TensorFlow's pool lists its free pieces.
         let free = numbers.reserved_bytes.unwrap_or(limit).min(limit).saturating_sub(in_use);
         return (free >= wanted && largest < wanted && free >= limit / 10).then(|| {
-            Claim::certain(format!("{} of the pool were free, enough for the {} asked for, but the largest piece had {}", human(free), human(wanted), human(largest)))
+            Claim::certain(format!(
+                "{} of the pool were free, enough for the {} asked for, but the largest piece had {}",
+                human(free),
+                human(wanted),
+                human(largest)
+            ))
         })?;
     }
     if let (Some(largest), Some(free)) = (numbers.largest_free_bytes, numbers.free_bytes) {
         return (free >= wanted && largest < wanted).then(|| {
-            Claim::certain(format!("{} were free, enough for the {} asked for, but the largest piece had {}", human(free), human(wanted), human(largest)))
+            Claim::certain(format!(
+                "{} were free, enough for the {} asked for, but the largest piece had {}",
+                human(free),
+                human(wanted),
+                human(largest)
+            ))
         })?;
     }
     let (reserved, allocated) = (numbers.reserved_bytes?, numbers.allocated_bytes?);
@@ -36,6 +49,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if idle < wanted || idle < reserved / 50 {
         return None;
     }
-    let because = format!("{} were reserved and not in use, enough for the {} asked for, but in pieces that were too small", human(idle), human(wanted));
+    let because = format!(
+        "{} were reserved and not in use, enough for the {} asked for, but in pieces that were too small",
+        human(idle),
+        human(wanted)
+    );
     if idle >= reserved / 10 { Claim::certain(because) } else { Claim::likely(because) }
 }

@@ -10,11 +10,14 @@ pub(super) const CAUSE: Cause = Cause {
     name: "kernel_oom_kill",
     title: "The kernel killed the process: the machine ran out of memory",
     remedies: &["stream_data", "fewer_workers", "smaller_types", "raise_limit"],
+    page: include_str!("../../../../../docs/causes/kernel_oom_kill.md"),
     judge,
 };
 
 fn judge(case: &Case) -> Option<Claim> {
-    if let Some(mut claim) = said(case, Code::KernelOomKill, "the kernel says that it ran out of memory and whom it killed") {
+    if let Some(mut claim) =
+        said(case, Code::KernelOomKill, "the kernel says that it ran out of memory and whom it killed")
+    {
         if let Some(bytes) = case.numbers.process_bytes {
             claim.because.push(format!("the killed process held {}", human(bytes)));
         }
@@ -25,14 +28,22 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     match failure.sign.id {
-        "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" => {
-            Claim::likely("the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too")
+        "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" => Claim::likely(
+            "the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too",
+        ),
+        "torch.worker_killed" if case.numbers.exit_code == Some(-9) => Claim::likely(
+            "a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out",
+        ),
+        "torch.worker_killed" | "python.pool_broken"
+            if case.saw("process.killed") || case.saw("process.exit_code") || case.saw("shell.killed") =>
+        {
+            Claim::likely(
+                "a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out",
+            )
         }
-        "torch.worker_killed" if case.numbers.exit_code == Some(-9) => Claim::likely("a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out"),
-        "torch.worker_killed" | "python.pool_broken" if case.saw("process.killed") || case.saw("process.exit_code") || case.saw("shell.killed") => {
-            Claim::likely("a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out")
+        "torch.worker_gone" | "python.pool_broken" | "jupyter.kernel_died" | "actions.shutdown" => {
+            Claim::possible("a process vanished without a word; the kernel's log says whether memory was the reason")
         }
-        "torch.worker_gone" | "python.pool_broken" | "jupyter.kernel_died" | "actions.shutdown" => Claim::possible("a process vanished without a word; the kernel's log says whether memory was the reason"),
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "leak",
     title: "Memory grew from step to step until it was gone",
     remedies: &["detach_results", "stable_signatures", "clear_between_runs"],
+    page: include_str!("../../../../../docs/causes/leak.md"),
     judge,
 };
 
@@ -17,7 +18,13 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     if let Some(growth) = &case.growth {
-        let because = format!("the log's own figures rise from {} (line {}) to {} (line {}) and hardly ever fall", human(growth.first_bytes), growth.first_line, human(growth.last_bytes), growth.last_line);
+        let because = format!(
+            "the log's own figures rise from {} (line {}) to {} (line {}) and hardly ever fall",
+            human(growth.first_bytes),
+            growth.first_line,
+            human(growth.last_bytes),
+            growth.last_line
+        );
         let lines = vec![growth.first_line, growth.last_line];
         return Claim::certain(because).map(|claim| Claim { lines, ..claim });
     }
@@ -28,10 +35,14 @@ fn judge(case: &Case) -> Option<Claim> {
         return claim.map(|claim| Claim { lines: vec![retraced.line], ..claim });
     }
     if let Some(number) = case.numbers.op.as_deref().and_then(counter).filter(|&number| number >= MANY_NODES) {
-        return Claim::likely(format!("the operation that failed is the {number}th of its name: models were built again and again in one process"));
+        return Claim::likely(format!(
+            "the operation that failed is the {number}th of its name: models were built again and again in one process"
+        ));
     }
     if case.saw("dask.high") {
-        return Claim::possible("workers hold memory that Dask does not manage: kept results, or memory that the allocator did not give back");
+        return Claim::possible(
+            "workers hold memory that Dask does not manage: kept results, or memory that the allocator did not give back",
+        );
     }
     None
 }

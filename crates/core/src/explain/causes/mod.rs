@@ -107,6 +107,8 @@ pub struct Cause {
     pub title: &'static str,
     /// Remedies, the cheapest first.
     pub remedies: &'static [&'static str],
+    /// Its page of the manual.
+    pub page: &'static str,
     /// What it says of a case.
     pub judge: fn(&Case) -> Option<Claim>,
 }
@@ -150,6 +152,7 @@ fn said(case: &Case, code: Code, because: &str) -> Option<Claim> {
     let failure = case.failure()?;
     // One line may carry two signs: an allocator's figures, and what its caller says of them.
     let here = |sighting: &&Sighting| sighting.line == failure.line && sighting.sign.weight >= Weight::Symptom;
-    let named = failure.sign.cause == Some(code) || case.sightings.iter().filter(here).any(|sighting| sighting.sign.cause == Some(code));
+    let named = failure.sign.cause == Some(code)
+        || case.sightings.iter().filter(here).any(|sighting| sighting.sign.cause == Some(code));
     named.then(|| Claim::certain(because))?
 }

@@ -9,12 +9,18 @@ pub(super) const CAUSE: Cause = Cause {
     code: Code::ModelTooLarge,
     name: "model_too_large",
     title: "The model's weights do not fit",
-    remedies: &["half_precision_weights", "int8_weights", "shard_model", "cpu_offload", "narrower_layers", "smaller_embeddings"],
+    remedies: &[
+        "half_precision_weights", "int8_weights", "shard_model", "cpu_offload", "narrower_layers", "smaller_embeddings",
+    ],
+    page: include_str!("../../../../../docs/causes/model_too_large.md"),
     judge,
 };
 
 /// Parts of names that TensorFlow gives to ops that make weights.
-const NODES: [&str; 9] = ["initializer/", "initializers/", "truncatednormal", "randomuniform", "random_uniform", "statelessrandom", "glorot", "varhandleop", "/assign"];
+const NODES: [&str; 9] = [
+    "initializer/", "initializers/", "truncatednormal", "randomuniform", "random_uniform", "statelessrandom", "glorot",
+    "varhandleop", "/assign",
+];
 
 fn judge(case: &Case) -> Option<Claim> {
     if let Some(claim) = said(case, Code::ModelTooLarge, "the message says that the model does not fit") {
@@ -28,5 +34,6 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
     }
     let op = case.numbers.op.as_deref()?;
-    (has_any(op, &NODES) && !has_any(op, &["gradient", "adam", "dropout"])).then(|| Claim::likely(format!("the operation that failed makes a weight: {op}")))?
+    (has_any(op, &NODES) && !has_any(op, &["gradient", "adam", "dropout"]))
+        .then(|| Claim::likely(format!("the operation that failed makes a weight: {op}")))?
 }

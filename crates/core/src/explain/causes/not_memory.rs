@@ -5,25 +5,44 @@ use super::super::sign::Weight;
 use super::{Cause, Claim, Code};
 use crate::bytes::human;
 
-pub(super) const CAUSE: Cause = Cause { code: Code::NotMemory, name: "not_memory", title: "Not a memory failure", remedies: &["read_the_error"], judge };
+pub(super) const CAUSE: Cause = Cause {
+    code: Code::NotMemory,
+    name: "not_memory",
+    title: "Not a memory failure",
+    remedies: &["read_the_error"],
+    page: include_str!("../../../../../docs/causes/not_memory.md"),
+    judge,
+};
 
 fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
     let full = case.numbers.free_bytes.zip(case.numbers.capacity_bytes);
-    if let Some((free, total)) = full.filter(|(free, total)| case.saw("cuda.handle_memory") && failure.sign.weight == Weight::Symptom && *free > total / 2) {
-        return Claim::certain(format!("{} of {} were free when the handle could not be made: versions or the driver, not memory", human(free), human(total)));
+    if let Some((free, total)) = full.filter(|(free, total)| {
+        case.saw("cuda.handle_memory") && failure.sign.weight == Weight::Symptom && *free > total / 2
+    }) {
+        return Claim::certain(format!(
+            "{} of {} were free when the handle could not be made: versions or the driver, not memory",
+            human(free),
+            human(total)
+        ));
     }
     let denial = case.denial()?;
     denial.sign.cause?;
     let because = match denial.sign.id {
-        "cuda.assert" => "an assertion failed on the device: an index or a label is out of range; whatever fails after it says nothing",
+        "cuda.assert" => {
+            "an assertion failed on the device: an index or a label is out of range; whatever fails after it says nothing"
+        }
         "cuda.illegal" => "a kernel used a wrong address; the device had memory left",
         "cuda.versions" => "driver, CUDA and libraries do not match, or there is no usable GPU",
         "api.quota" => "a service refused a request because of a quota or a rate, not because of memory",
-        "nccl.timeout" => "a process waited for another one or for the network and gave up; look at the first rank that failed",
+        "nccl.timeout" => {
+            "a process waited for another one or for the network and gave up; look at the first rank that failed"
+        }
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",
-        "triton.resources" => "a kernel needs more of a GPU core's own shared memory than it has: a matter of block sizes, not of memory",
+        "triton.resources" => {
+            "a kernel needs more of a GPU core's own shared memory than it has: a matter of block sizes, not of memory"
+        }
         _ => "the error is of another kind, and nothing in the log says that memory ran out",
     };
     Claim::certain(because)

@@ -10,11 +10,15 @@ pub(super) const CAUSE: Cause = Cause {
     name: "optimizer_state",
     title: "The optimizer's state does not fit",
     remedies: &["eight_bit_optimizer", "lighter_optimizer", "cpu_offload", "shard_model", "freeze_layers"],
+    page: include_str!("../../../../../docs/causes/optimizer_state.md"),
     judge,
 };
 
 /// Parts of names that TensorFlow gives to an optimizer's ops and slots.
-const NODES: [&str; 9] = ["adam", "rmsprop", "momentum", "adagrad", "resourceapply", "optimizer/", "train_op", "update_step", "apply_gradients"];
+const NODES: [&str; 9] = [
+    "adam", "rmsprop", "momentum", "adagrad", "resourceapply", "optimizer/", "train_op", "update_step",
+    "apply_gradients",
+];
 
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
@@ -25,5 +29,6 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("it failed in the optimizer ({}), where its state is made", place.shown_by));
     }
     let op = case.numbers.op.as_deref()?;
-    (has_any(op, &NODES) && !has_any(op, &["gradient", "grad"])).then(|| Claim::likely(format!("the operation that failed is the optimizer's: {op}")))?
+    (has_any(op, &NODES) && !has_any(op, &["gradient", "grad"]))
+        .then(|| Claim::likely(format!("the operation that failed is the optimizer's: {op}")))?
 }

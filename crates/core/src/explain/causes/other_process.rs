@@ -16,6 +16,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "other_process",
     title: "Another process holds the memory",
     remedies: &["free_memory", "other_device", "memory_growth", "limit_per_process"],
+    page: include_str!("../../../../../docs/causes/other_process.md"),
     judge,
 };
 
@@ -23,7 +24,11 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
     }
-    if let Some(claim) = said(case, Code::OtherProcess, "not even a context could be made on the device: it was full before this job began") {
+    if let Some(claim) = said(
+        case,
+        Code::OtherProcess,
+        "not even a context could be made on the device: it was full before this job began",
+    ) {
         return Some(claim);
     }
     let numbers = &case.numbers;
@@ -31,12 +36,20 @@ fn judge(case: &Case) -> Option<Claim> {
     if allowed {
         return None;
     }
-    if let Some(limit) = numbers.capacity_bytes.filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start")) {
+    if let Some(limit) =
+        numbers.capacity_bytes.filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start"))
+    {
         return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
     }
-    if let (Some(free), Some(capacity), Some("vllm.free_at_start")) = (numbers.free_bytes, numbers.capacity_bytes, case.failure().map(|failure| failure.sign.id)) {
+    if let (Some(free), Some(capacity), Some("vllm.free_at_start")) =
+        (numbers.free_bytes, numbers.capacity_bytes, case.failure().map(|failure| failure.sign.id))
+    {
         if free < capacity / 2 {
-            return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
+            return Claim::likely(format!(
+                "when this job began, only {} of {} were free",
+                human(free),
+                human(capacity)
+            ));
         }
     }
     let capacity = numbers.capacity_bytes?;
@@ -49,7 +62,13 @@ fn judge(case: &Case) -> Option<Claim> {
     if others >= capacity / 8 && others >= needed {
         let sum = numbers.others.len();
         let of_most = own.is_some_and(|own| others >= own) || others >= capacity / 4;
-        let because = format!("{} of {} are held by {sum} other process{}; the request needed {} more", human(others), human(capacity), if sum == 1 { "" } else { "es" }, human(needed));
+        let because = format!(
+            "{} of {} are held by {sum} other process{}; the request needed {} more",
+            human(others),
+            human(capacity),
+            if sum == 1 { "" } else { "es" },
+            human(needed)
+        );
         return if of_most { Claim::certain(because) } else { Claim::possible(because) };
     }
     let (own, free) = (own?, numbers.free_bytes?);
@@ -58,7 +77,13 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     let unaccounted = capacity.saturating_sub(own).saturating_sub(free).saturating_sub(OUTSIDE_ALLOCATOR_BYTES / 2);
     (unaccounted >= capacity / 5 && unaccounted >= needed).then(|| {
-        Claim::likely(format!("of {} this job holds {} and {} are free: about {} belong to somebody else", human(capacity), human(own), human(free), human(unaccounted)))
+        Claim::likely(format!(
+            "of {} this job holds {} and {} are free: about {} belong to somebody else",
+            human(capacity),
+            human(own),
+            human(free),
+            human(unaccounted)
+        ))
     })?
 }
 
@@ -66,7 +91,8 @@ fn judge(case: &Case) -> Option<Claim> {
 fn others_bytes(case: &Case) -> u64 {
     let numbers = &case.numbers;
     let own = numbers.reserved_bytes.or(numbers.allocated_bytes).unwrap_or(0);
-    let is_self = |bytes: u64| numbers.process_bytes.is_none() && bytes >= own && bytes - own <= OUTSIDE_ALLOCATOR_BYTES;
+    let is_self =
+        |bytes: u64| numbers.process_bytes.is_none() && bytes >= own && bytes - own <= OUTSIDE_ALLOCATOR_BYTES;
     let mut found_self = false;
     let mut sum = 0u64;
     for process in &numbers.others {

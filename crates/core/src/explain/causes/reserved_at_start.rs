@@ -2,8 +2,8 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code, said};
 use super::other_process::OUTSIDE_ALLOCATOR_BYTES;
+use super::{Cause, Claim, Code, said};
 use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -11,11 +11,16 @@ pub(super) const CAUSE: Cause = Cause {
     name: "reserved_at_start",
     title: "Memory is reserved at the start, and what was free did not suffice",
     remedies: &["memory_growth", "limit_per_process", "free_memory"],
+    page: include_str!("../../../../../docs/causes/reserved_at_start.md"),
     judge,
 };
 
 fn judge(case: &Case) -> Option<Claim> {
-    if let Some(claim) = said(case, Code::ReservedAtStart, "the job reserves a share of the device at its start, and less than that was free") {
+    if let Some(claim) = said(
+        case,
+        Code::ReservedAtStart,
+        "the job reserves a share of the device at its start, and less than that was free",
+    ) {
         return Some(claim);
     }
     if !case.of(Resource::GpuMemory) {
@@ -26,19 +31,35 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely("the job reserves a share of the device at its start, and less than that was free");
     }
     // PyTorch tells its own from the rest of the process: another framework in it reserved that.
-    if let (Some(process), Some(own), Some(capacity)) = (numbers.process_bytes, numbers.reserved_bytes, numbers.capacity_bytes) {
+    if let (Some(process), Some(own), Some(capacity)) =
+        (numbers.process_bytes, numbers.reserved_bytes, numbers.capacity_bytes)
+    {
         let foreign = process.saturating_sub(own);
         if foreign >= capacity / 4 && foreign > OUTSIDE_ALLOCATOR_BYTES {
-            return Claim::likely(format!("this process holds {} outside PyTorch's allocator: another framework in it reserved them", human(foreign)));
+            return Claim::likely(format!(
+                "this process holds {} outside PyTorch's allocator: another framework in it reserved them",
+                human(foreign)
+            ));
         }
     }
     // XLA and TensorFlow take most of the device before cuDNN asks for its own.
-    if let (Some(free), Some(total), true) = (case.numbers.free_bytes, case.numbers.capacity_bytes, case.saw("cuda.handle_memory")) {
+    if let (Some(free), Some(total), true) =
+        (case.numbers.free_bytes, case.numbers.capacity_bytes, case.saw("cuda.handle_memory"))
+    {
         if free < total / 10 {
-            return Claim::likely(format!("when the handle was made, {} of {} were free: the framework had reserved the rest", human(free), human(total)));
+            return Claim::likely(format!(
+                "when the handle was made, {} of {} were free: the framework had reserved the rest",
+                human(free),
+                human(total)
+            ));
         }
     }
-    case.seen("jax.preallocation").filter(|_| case.failure().is_some_and(|failure| failure.sign.cause == Some(Code::WorkspaceOrHandle))).and_then(|seen| {
-        Claim::likely("JAX reserves three quarters of the device when it starts, and the library found no room beside it").map(|claim| Claim { lines: vec![seen.line], ..claim })
-    })
+    case.seen("jax.preallocation")
+        .filter(|_| case.failure().is_some_and(|failure| failure.sign.cause == Some(Code::WorkspaceOrHandle)))
+        .and_then(|seen| {
+            Claim::likely(
+                "JAX reserves three quarters of the device when it starts, and the library found no room beside it",
+            )
+            .map(|claim| Claim { lines: vec![seen.line], ..claim })
+        })
 }

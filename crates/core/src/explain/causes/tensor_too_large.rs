@@ -16,6 +16,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "tensor_too_large",
     title: "One tensor alone does not fit",
     remedies: &["check_shape", "chunk_computation", "smaller_types", "efficient_attention", "stream_data"],
+    page: include_str!("../../../../../docs/causes/tensor_too_large.md"),
     judge,
 };
 
@@ -28,7 +29,8 @@ fn judge(case: &Case) -> Option<Claim> {
         return Some(claim);
     }
     // A TPU's compiler asks for the whole program at once, and lists its largest parts.
-    let wanted = if numbers.device.as_deref() == Some("TPU") { numbers.tensor_bytes? } else { numbers.wanted_bytes()? };
+    let wanted =
+        if numbers.device.as_deref() == Some("TPU") { numbers.tensor_bytes? } else { numbers.wanted_bytes()? };
     if !case.of_memory() {
         return None;
     }
@@ -37,7 +39,11 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
-        return Claim::certain(format!("{} were asked for at once, and all there is is {}", human(wanted), human(capacity)));
+        return Claim::certain(format!(
+            "{} were asked for at once, and all there is is {}",
+            human(wanted),
+            human(capacity)
+        ));
     }
     if wanted >= ABSURD_BYTES {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
@@ -46,8 +52,15 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
     let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.capacity_bytes);
-    if let Some(((_, allocated), capacity)) = free.filter(|((_, allocated), capacity)| wanted > capacity / 2 && *allocated < wanted) {
-        return Claim::likely(format!("{} were asked for at once, more than half of all {} and more than the {} in use", human(wanted), human(capacity), human(allocated)));
+    if let Some(((_, allocated), capacity)) =
+        free.filter(|((_, allocated), capacity)| wanted > capacity / 2 && *allocated < wanted)
+    {
+        return Claim::likely(format!(
+            "{} were asked for at once, more than half of all {} and more than the {} in use",
+            human(wanted),
+            human(capacity),
+            human(allocated)
+        ));
     }
     // Many rows are a data set, even if they are large.
     let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
@@ -62,13 +75,17 @@ const LARGE_BYTES: u64 = 4 * GIB;
 fn made_by_hand(case: &Case) -> Option<&Frame> {
     let own = |frame: &&Frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]);
     let last = case.failure()?.frames.iter().rev().find(own)?;
-    let makes = ["jnp.ones(", "jnp.zeros(", "jnp.full(", "jnp.eye(", "torch.zeros(", "torch.ones(", "torch.empty(", "torch.full(", "torch.rand", "torch.eye(", "tf.zeros(", "tf.ones(", "tf.random.", "jax.random."];
+    let makes = [
+        "jnp.ones(", "jnp.zeros(", "jnp.full(", "jnp.eye(", "torch.zeros(", "torch.ones(", "torch.empty(",
+        "torch.full(", "torch.rand", "torch.eye(", "tf.zeros(", "tf.ones(", "tf.random.", "jax.random.",
+    ];
     makes.iter().any(|call| last.code.contains(call)).then_some(last)
 }
 
 /// Code that makes one entry for each pair of rows.
 const PAIRS: [&str; 14] = [
-    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "outer(", "linear_kernel(", "rbf_kernel(", "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
+    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "outer(", "linear_kernel(", "rbf_kernel(",
+    "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
 ];
 /// Code that makes a column for each class.
 const ONE_HOT: [&str; 6] = ["dummies", "one_hot", "onehot", "to_categorical", "np.eye(", "Binarizer"];
@@ -90,7 +107,9 @@ fn all_pairs(case: &Case) -> Option<Claim> {
             return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
         }
     }
-    let frame = frames.iter().rev().take(6).find(|frame| has_any(&frame.code, &PAIRS) || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"]))?;
+    let frame = frames.iter().rev().take(6).find(|frame| {
+        has_any(&frame.code, &PAIRS) || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"])
+    })?;
     if case.numbers.wanted_bytes().is_some_and(|bytes| bytes < GIB) {
         return None;
     }

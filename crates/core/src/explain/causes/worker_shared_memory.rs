@@ -10,17 +10,23 @@ pub(super) const CAUSE: Cause = Cause {
     name: "worker_shared_memory",
     title: "Worker processes ran out of shared memory (/dev/shm)",
     remedies: &["shm_size", "fewer_workers", "sharing_strategy"],
+    page: include_str!("../../../../../docs/causes/worker_shared_memory.md"),
     judge,
 };
 
 fn judge(case: &Case) -> Option<Claim> {
-    let claim = said(case, Code::WorkerSharedMemory, "the message names the shared memory that workers hand their batches over in");
+    let claim = said(
+        case,
+        Code::WorkerSharedMemory,
+        "the message names the shared memory that workers hand their batches over in",
+    );
     if claim.is_some() {
         return claim;
     }
     let failure = case.failure()?;
     if case.of(Resource::SharedMemory) {
-        let workers = case.sightings.iter().any(|sighting| has_any(&sighting.text, &["worker", "dataloader", "multiprocessing"]));
+        let workers =
+            case.sightings.iter().any(|sighting| has_any(&sighting.text, &["worker", "dataloader", "multiprocessing"]));
         return if workers {
             Claim::likely("a bus error in worker processes is a page of /dev/shm that could not be had")
         } else {
@@ -28,6 +34,15 @@ fn judge(case: &Case) -> Option<Claim> {
         };
     }
     // No space, said of a file whose path does not show: the frames do.
-    let shared = failure.frames.iter().any(|frame| has_any(&frame.file, &["multiprocessing/reductions", "multiprocessing/heap", "shared_memory.py", "synchronize.py", "pandarallel"]));
-    (case.of(Resource::Disk) && shared).then(|| Claim::certain("the file without room is one of multiprocessing's, which lie in /dev/shm"))?
+    let shared = failure.frames.iter().any(|frame| {
+        has_any(
+            &frame.file,
+            &[
+                "multiprocessing/reductions", "multiprocessing/heap", "shared_memory.py", "synchronize.py",
+                "pandarallel",
+            ],
+        )
+    });
+    (case.of(Resource::Disk) && shared)
+        .then(|| Claim::certain("the file without room is one of multiprocessing's, which lie in /dev/shm"))?
 }

@@ -9,6 +9,7 @@ pub(super) const CAUSE: Cause = Cause {
     name: "workspace_or_handle",
     title: "A library found no room for its handle or workspace",
     remedies: &["memory_growth", "free_memory", "limit_per_process", "micro_batches", "smaller_batch"],
+    page: include_str!("../../../../../docs/causes/workspace_or_handle.md"),
     judge,
 };
 
@@ -16,7 +17,9 @@ fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
     said(case, Code::WorkspaceOrHandle, "").filter(|_| case.of(Resource::GpuMemory))?;
     let because = match failure.sign.id {
-        "cuda.algorithm" => "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool",
+        "cuda.algorithm" => {
+            "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool"
+        }
         "cuda.nccl_oom" => "NCCL found no room for its buffers, which lie beside the framework's pool",
         _ => "a handle of a CUDA library could not be made; it needs memory beside the framework's pool",
     };

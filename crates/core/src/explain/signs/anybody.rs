@@ -7,7 +7,10 @@ use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{after, bytes_after, has, has_any, number_after, size_after, size_before};
 
 /// Words that say the memory is an accelerator's.
-const DEVICE: &[&str] = &["gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy", "allocated so far"];
+const DEVICE: &[&str] = &[
+    "gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy",
+    "allocated so far",
+];
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -16,15 +19,47 @@ pub const SIGNS: &[Sign] = &[
         also: DEVICE,
         read: figures,
         check: says_so,
-        ..Sign::new("anybody.device", &["out of memory", "out-of-memory", "outofmemory", "Error allocating", "Failed to allocate memory", "Cannot allocate", "allocation failed", "User allocator error", "memory allocation failure", "allocating <= available failed"], Weight::Failure)
+        ..Sign::new(
+            "anybody.device",
+            &[
+                "out of memory", "out-of-memory", "outofmemory", "Error allocating", "Failed to allocate memory",
+                "Cannot allocate", "allocation failed", "User allocator error", "memory allocation failure",
+                "allocating <= available failed",
+            ],
+            Weight::Failure,
+        )
     },
-    Sign { resource: Some(Resource::GpuMemory), read: figures, ..Sign::new("cupy.oom", &["bytes (allocated so far", "cupy.cuda.memory.OutOfMemoryError", "cuMemAlloc results in", "cudaMalloc failed", "allocating <= available failed", "cudaSuccess (2 vs. 0)", "CudaNdarray_ZEROS: allocation failed", "Failed to allocate memory for requested buffer of size", "byte buffer"], Weight::Failure).on_allocating() },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: figures,
+        ..Sign::new(
+            "cupy.oom",
+            &[
+                "bytes (allocated so far", "cupy.cuda.memory.OutOfMemoryError", "cuMemAlloc results in",
+                "cudaMalloc failed", "allocating <= available failed", "cudaSuccess (2 vs. 0)",
+                "CudaNdarray_ZEROS: allocation failed", "Failed to allocate memory for requested buffer of size",
+                "byte buffer",
+            ],
+            Weight::Failure,
+        )
+        .on_allocating()
+    },
     Sign {
         resource: Some(Resource::HostMemory),
-        unless: &["gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps ", "hip ", "trt", "oom-kill", "killed process", "cgroup", "worker", "allocated so far", "onnx", "OOM", "java", "spark"],
+        unless: &[
+            "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps ", "hip ", "trt", "oom-kill", "killed process",
+            "cgroup", "worker", "allocated so far", "onnx", "OOM", "java", "spark",
+        ],
         read: figures,
         check: says_so,
-        ..Sign::new("anybody.host", &["out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object", "insufficient memory", "not enough memory", "ran out of memory"], Weight::Failure)
+        ..Sign::new(
+            "anybody.host",
+            &[
+                "out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object",
+                "insufficient memory", "not enough memory", "ran out of memory",
+            ],
+            Weight::Failure,
+        )
     },
 ];
 
@@ -36,8 +71,14 @@ impl Sign {
 
 /// A statement, and not advice, a question, a test's name or a log of what was set.
 fn says_so(text: &str) -> bool {
-    let advice = ["if you", "to avoid", "may ", "might", "could be", "hint:", "try ", "possible", "prevent", "? ", "in case", "consider", "helps", "issue", "... ok", "handler", "is not a failure", "when memory", "perhaps", "see ", "http"];
-    let failed = ["error", "fail", "exception", "fatal", "check failed", "abort", "exit", "cannot allocate", "could not allocate"];
+    let advice = [
+        "if you", "to avoid", "may ", "might", "could be", "hint:", "try ", "possible", "prevent", "? ", "in case",
+        "consider", "helps", "issue", "... ok", "handler", "is not a failure", "when memory", "perhaps", "see ",
+        "http",
+    ];
+    let failed = [
+        "error", "fail", "exception", "fatal", "check failed", "abort", "exit", "cannot allocate", "could not allocate",
+    ];
     let short = text.trim().len() < 60;
     if has_any(text, &["is not a failure", "... ok", "out of resource:"]) {
         return false;
@@ -47,13 +88,25 @@ fn says_so(text: &str) -> bool {
 
 fn figures(text: &str, numbers: &mut Numbers) {
     let requested = [
-        "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size", "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
+        "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size",
+        "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
     ];
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| requested.iter().find_map(|phrase| bytes_after(text, phrase).filter(|&bytes| bytes > 0)));
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "total").filter(|_| has(text, "Driver report")));
-    numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, "available memory is only")).or_else(|| size_after(text, "Driver report"));
-    numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_before(text, "memory has been allocated")).or_else(|| size_after(text, "allocated so far:"));
-    if let Some(index) = number_after(text, "on GPU ").or_else(|| after(text, "GPU=").and_then(|tail| number_after(tail, ""))) {
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| requested.iter().find_map(|phrase| bytes_after(text, phrase).filter(|&bytes| bytes > 0)));
+    numbers.capacity_bytes =
+        numbers.capacity_bytes.or_else(|| size_before(text, "total").filter(|_| has(text, "Driver report")));
+    numbers.free_bytes = numbers
+        .free_bytes
+        .or_else(|| size_after(text, "available memory is only"))
+        .or_else(|| size_after(text, "Driver report"));
+    numbers.allocated_bytes = numbers
+        .allocated_bytes
+        .or_else(|| size_before(text, "memory has been allocated"))
+        .or_else(|| size_after(text, "allocated so far:"));
+    if let Some(index) =
+        number_after(text, "on GPU ").or_else(|| after(text, "GPU=").and_then(|tail| number_after(tail, "")))
+    {
         numbers.device.get_or_insert_with(|| format!("GPU {index}"));
     }
 }

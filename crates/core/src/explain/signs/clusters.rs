@@ -9,42 +9,193 @@ const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
-    Sign { resource: LIMIT, cause: CODE, read: kubernetes, ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed"], Weight::Failure).oom_flag() },
-    Sign { read: limits, check: is_limit, ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": "], Weight::Context) },
-    Sign { resource: LIMIT, cause: CODE, ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure) },
-    Sign { resource: Some(Resource::Disk), cause: Some(Code::DiskFull), read: storage, ..Sign::new("kubernetes.storage", &["low on resource: ephemeral-storage", "ephemeral local storage usage exceeds the total limit", "DiskPressure"], Weight::Failure) },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: kubernetes,
+        ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed"], Weight::Failure)
+            .oom_flag()
+    },
+    Sign {
+        read: limits,
+        check: is_limit,
+        ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": "], Weight::Context)
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::Disk),
+        cause: Some(Code::DiskFull),
+        read: storage,
+        ..Sign::new(
+            "kubernetes.storage",
+            &[
+                "low on resource: ephemeral-storage", "ephemeral local storage usage exceeds the total limit",
+                "DiskPressure",
+            ],
+            Weight::Failure,
+        )
+    },
     Sign {
         resource: LIMIT,
         cause: CODE,
         read: slurm,
-        ..Sign::new("slurm.limit", &["oom-kill event", "oom_kill event", "Exceeded job memory limit", "Exceeded step memory limit", "exceeded memory limit", "OUT_OF_MEMORY", "OUT_OF_ME+", "Some of your processes may have been killed by the cgroup out-of-memory handler"], Weight::Failure).slurm()
+        ..Sign::new(
+            "slurm.limit",
+            &[
+                "oom-kill event",
+                "oom_kill event",
+                "Exceeded job memory limit",
+                "Exceeded step memory limit",
+                "exceeded memory limit",
+                "OUT_OF_MEMORY",
+                "OUT_OF_ME+",
+                "Some of your processes may have been killed by the cgroup out-of-memory handler",
+            ],
+            Weight::Failure,
+        )
+        .slurm()
     },
-    Sign { resource: LIMIT, cause: CODE, check: |text| text.contains("Out Of Memory"), ..Sign::new("slurm.task", &["srun: error", "task 0: Out Of Memory"], Weight::Failure)
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        check: |text| text.contains("Out Of Memory"),
+        ..Sign::new("slurm.task", &["srun: error", "task 0: Out Of Memory"], Weight::Failure)
     },
-    Sign { resource: LIMIT, cause: CODE, read: lsf, ..Sign::new("lsf.limit", &["TERM_MEMLIMIT", "job killed: mem", "job killed: vmem", "exceeded a memory resource limit", "h_vmem limit", "exceeded MEM usage hard limit"], Weight::Failure) },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: lsf,
+        ..Sign::new(
+            "lsf.limit",
+            &[
+                "TERM_MEMLIMIT", "job killed: mem", "job killed: vmem", "exceeded a memory resource limit",
+                "h_vmem limit", "exceeded MEM usage hard limit",
+            ],
+            Weight::Failure,
+        )
+    },
     Sign { read: lsf, ..Sign::new("lsf.figures", &["Total Requested Memory", "total_memory.0="], Weight::Context) },
-    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("lsf.threads", &["TERM_THREADLIMIT"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::Threads),
+        cause: Some(Code::Threads),
+        ..Sign::new("lsf.threads", &["TERM_THREADLIMIT"], Weight::Failure)
+    },
     Sign { ..Sign::new("slurm.touched", &["memory limit at some point"], Weight::Warning) },
     Sign {
         resource: LIMIT,
         cause: CODE,
         read: yarn,
-        ..Sign::new("yarn.limit", &["killed by YARN for exceeding", "running beyond physical memory limits", "running beyond virtual memory limits", "Container killed on request. Exit code is 143", "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead", "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits", "bigger than spark.driver.maxResultSize"], Weight::Failure)
+        ..Sign::new(
+            "yarn.limit",
+            &[
+                "killed by YARN for exceeding", "running beyond physical memory limits",
+                "running beyond virtual memory limits", "Container killed on request. Exit code is 143",
+                "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead",
+                "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits",
+                "bigger than spark.driver.maxResultSize",
+            ],
+            Weight::Failure,
+        )
     },
-    Sign { resource: LIMIT, cause: CODE, ..Sign::new("java.heap", &["java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space"], Weight::Failure).heap() },
-    Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.limit", &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker"], Weight::Failure).dask_limit() },
-    Sign { resource: LIMIT, cause: CODE, read: dask, also: &["Pausing worker"], ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom) },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        ..Sign::new(
+            "java.heap",
+            &["java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space"],
+            Weight::Failure,
+        )
+        .heap()
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: dask,
+        ..Sign::new(
+            "dask.limit",
+            &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker"],
+            Weight::Failure,
+        )
+        .dask_limit()
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: dask,
+        also: &["Pausing worker"],
+        ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom)
+    },
     Sign { ..Sign::new("dask.resumed", &["Resuming worker"], Weight::Warning) },
-    Sign { resource: LIMIT, read: dask, ..Sign::new("dask.high", &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk", "unmanaged memory", "Worker memory limit:"], Weight::Context) },
-    Sign { resource: LIMIT, cause: CODE, read: ray, ..Sign::new("ray.limit", &["ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory", "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure", "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory", "memory usage threshold of"], Weight::Failure) },
-    Sign { resource: Some(Resource::SharedMemory), cause: CODE, ..Sign::new("ray.store", &["ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object", "does not fit in the plasma store", "PlasmaStoreFull"], Weight::Failure).store() },
+    Sign {
+        resource: LIMIT,
+        read: dask,
+        ..Sign::new(
+            "dask.high",
+            &[
+                "Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk",
+                "unmanaged memory", "Worker memory limit:",
+            ],
+            Weight::Context,
+        )
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: ray,
+        ..Sign::new(
+            "ray.limit",
+            &[
+                "ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory",
+                "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure",
+                "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory",
+                "memory usage threshold of",
+            ],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        cause: CODE,
+        ..Sign::new(
+            "ray.store",
+            &[
+                "ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object",
+                "does not fit in the plasma store", "PlasmaStoreFull",
+            ],
+            Weight::Failure,
+        )
+        .store()
+    },
     Sign { read: store, ..Sign::new("ray.store_figures", &["(global lru) capacity:"], Weight::Context) },
-    Sign { resource: LIMIT, cause: CODE, ..Sign::new("docker.limit", &["exceeded its memory limit", "memory limit exceeded", "Memory limit exceeded", "exceeded memory limit of", "was killed because it exceeded", "Cloud Run", "exceed memory limit of"], Weight::Failure).cloud() },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        ..Sign::new(
+            "docker.limit",
+            &[
+                "exceeded its memory limit", "memory limit exceeded", "Memory limit exceeded",
+                "exceeded memory limit of", "was killed because it exceeded", "Cloud Run", "exceed memory limit of",
+            ],
+            Weight::Failure,
+        )
+        .cloud()
+    },
 ];
 
 impl Sign {
     const fn slurm(self) -> Sign {
-        Sign { also: &["slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME", "cgroup", "State:", "Detected"], unless: &["at some point", "UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"], ..self }
+        Sign {
+            also: &[
+                "slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME",
+                "cgroup", "State:", "Detected",
+            ],
+            unless: &["at some point", "UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"],
+            ..self
+        }
     }
 
     /// `OOMKilled: false` denies it.
@@ -57,7 +208,12 @@ impl Sign {
     }
 
     const fn heap(self) -> Sign {
-        Sign { unless: &["HeapDumpOnOutOfMemoryError", "unable to create new native thread", "unable to create native thread"], ..self }
+        Sign {
+            unless: &[
+                "HeapDumpOnOutOfMemoryError", "unable to create new native thread", "unable to create native thread",
+            ],
+            ..self
+        }
     }
 
     const fn dask_limit(self) -> Sign {
@@ -65,7 +221,11 @@ impl Sign {
     }
 
     const fn cloud(self) -> Sign {
-        Sign { also: &["memory limit", "its memory", "Memory limit", "killed because"], unless: &["Exceeded job", "Exceeded step"], ..self }
+        Sign {
+            also: &["memory limit", "its memory", "Memory limit", "killed because"],
+            unless: &["Exceeded job", "Exceeded step"],
+            ..self
+        }
     }
 }
 
@@ -84,9 +244,11 @@ fn kubernetes(text: &str, numbers: &mut Numbers) {
 fn slurm(text: &str, numbers: &mut Numbers) {
     let tail = after(text, "memory limit");
     if let Some((used, limit)) = tail.and_then(|tail| tail.split_once('>')) {
-        numbers.capacity_bytes = quantity(limit).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+        numbers.capacity_bytes =
+            quantity(limit).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
         let used = used.trim_end().rsplit([' ', '(']).next().unwrap_or("");
-        numbers.process_bytes = quantity(used).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+        numbers.process_bytes =
+            quantity(used).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
     }
 }
 
@@ -107,7 +269,10 @@ fn store(text: &str, numbers: &mut Numbers) {
 }
 
 fn lsf(text: &str, numbers: &mut Numbers) {
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Total Requested Memory :")).or_else(|| size_after(text, "total_memory.0="));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| size_after(text, "Total Requested Memory :"))
+        .or_else(|| size_after(text, "total_memory.0="));
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "exceeded limit"));
     // PBS: job killed: mem 8394752kb exceeded limit 8388608kb
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "exceeded limit"));
@@ -116,14 +281,22 @@ fn lsf(text: &str, numbers: &mut Numbers) {
 
 /// `5.5 GB of 5.5 GB physical memory used`
 fn yarn(text: &str, numbers: &mut Numbers) {
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "physical memory used")).or_else(|| size_before(text, "virtual memory used"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| size_before(text, "physical memory used"))
+        .or_else(|| size_before(text, "virtual memory used"));
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "spark.driver.maxResultSize"));
     let used = after(text, "memory limits.").or_else(|| after(text, "Current usage:"));
-    numbers.process_bytes = numbers.process_bytes.or_else(|| used.and_then(quantity).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
+    numbers.process_bytes = numbers
+        .process_bytes
+        .or_else(|| used.and_then(quantity).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
 }
 
 fn dask(text: &str, numbers: &mut Numbers) {
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Worker memory limit:")).or_else(|| size_after(text, "Worker memory limit:"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| size_after(text, "Worker memory limit:"))
+        .or_else(|| size_after(text, "Worker memory limit:"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "Process memory:"));
 }
 
@@ -135,7 +308,9 @@ fn ray(text: &str, numbers: &mut Numbers) {
     }
     // Memory on the node (…) was 3.13GB used / 23.54GB limit
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "limit ("));
-    if let Some((used, total)) = after(text, "was running was").or_else(|| after(text, "node has used")).and_then(|tail| tail.split_once('/')) {
+    if let Some((used, total)) =
+        after(text, "was running was").or_else(|| after(text, "node has used")).and_then(|tail| tail.split_once('/'))
+    {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(|found| found.bytes()));
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| quantity(used).map(|found| found.bytes()));
     }

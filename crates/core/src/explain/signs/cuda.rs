@@ -11,42 +11,100 @@ use super::super::sizes::{bytes_after, size_after, size_before};
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
-        unless: &["CUDA out of memory", "Tried to allocate", "on host", "In-memory CUBIN", "conv_algorithm_picker", ": I "],
-        ..Sign::new("cuda.out_of_memory", &["CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "CUDA error 2: out of memory", "cudaMalloc failed: out of memory", "Cuda failure 'out of memory'", "CUDA driver error: out of memory", "CUDA Error: out of memory", "hipErrorOutOfMemory", "Cuda failure 2 'out of memory'"], Weight::Failure)
+        unless: &[
+            "CUDA out of memory", "Tried to allocate", "on host", "In-memory CUBIN", "conv_algorithm_picker", ": I ",
+        ],
+        ..Sign::new(
+            "cuda.out_of_memory",
+            &[
+                "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation",
+                "CUDA error 2: out of memory", "cudaMalloc failed: out of memory", "Cuda failure 'out of memory'",
+                "CUDA driver error: out of memory", "CUDA Error: out of memory", "hipErrorOutOfMemory",
+                "Cuda failure 2 'out of memory'",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
-        ..Sign::new("cuda.nccl_oom", &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "NCCL WARN Failed to CUDA calloc"], Weight::Failure).nccl()
+        ..Sign::new(
+            "cuda.nccl_oom",
+            &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "NCCL WARN Failed to CUDA calloc"],
+            Weight::Failure,
+        )
+        .nccl()
     },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
-        ..Sign::new("cuda.cublas_handle", &["CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED", "failed to create cublas handle", "failed to create cuBLAS handle", "CUBLAS_STATUS_INTERNAL_ERROR", "CUSPARSE_STATUS_ALLOC_FAILED", "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", "CUFFT_ALLOC_FAILED", "cuFFT error: CUFFT_INTERNAL_ERROR", "CUSOLVER_STATUS_ALLOC_FAILED", "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR"], Weight::Symptom)
+        ..Sign::new(
+            "cuda.cublas_handle",
+            &[
+                "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED", "failed to create cublas handle",
+                "failed to create cuBLAS handle", "CUBLAS_STATUS_INTERNAL_ERROR", "CUSPARSE_STATUS_ALLOC_FAILED",
+                "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", "CUFFT_ALLOC_FAILED", "cuFFT error: CUFFT_INTERNAL_ERROR",
+                "CUSOLVER_STATUS_ALLOC_FAILED", "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR",
+            ],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
-        ..Sign::new("cuda.cudnn_handle", &["CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_NOT_INITIALIZED", "Could not create cudnn handle", "cudnn handle: CUDNN_STATUS", "DNN library initialization failed", "DNN library is not found"], Weight::Symptom)
+        ..Sign::new(
+            "cuda.cudnn_handle",
+            &[
+                "CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_NOT_INITIALIZED",
+                "Could not create cudnn handle", "cudnn handle: CUDNN_STATUS", "DNN library initialization failed",
+                "DNN library is not found",
+            ],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
         read: algorithm,
-        ..Sign::new("cuda.algorithm", &["Failed to get convolution algorithm", "No algorithm worked", "No algorithm without scratch worked", "Fail to find the dnn implementation", "no valid convolution algorithms available", "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY", "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute", "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm", "All algorithms tried for", "Autotuning failed for HLO", "No valid config found", "workspace of size", "FIND was unable to find an engine"], Weight::Symptom)
+        ..Sign::new(
+            "cuda.algorithm",
+            &[
+                "Failed to get convolution algorithm", "No algorithm worked", "No algorithm without scratch worked",
+                "Fail to find the dnn implementation", "no valid convolution algorithms available",
+                "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY",
+                "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute",
+                "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm",
+                "All algorithms tried for", "Autotuning failed for HLO", "No valid config found", "workspace of size",
+                "FIND was unable to find an engine",
+            ],
+            Weight::Symptom,
+        )
     },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
     Sign { read: smi, also: &["MiB |", "MB"], ..Sign::new("cuda.smi", &["MiB / "], Weight::Context) },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::OtherProcess),
-        ..Sign::new("cuda.primary_context", &["failed call to cuDevicePrimaryCtxRetain", "could not retain primary context", "CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported"], Weight::Symptom)
+        ..Sign::new(
+            "cuda.primary_context",
+            &[
+                "failed call to cuDevicePrimaryCtxRetain",
+                "could not retain primary context",
+                "CUDA_ERROR_OUT_OF_MEMORY: out of memory; total memory reported",
+            ],
+            Weight::Symptom,
+        )
     },
 ];
 
 impl Sign {
     const fn nccl(self) -> Sign {
-        Sign { read: |text, numbers| numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "CUDA calloc")), ..self }
+        Sign {
+            read: |text, numbers| {
+                numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "CUDA calloc"))
+            },
+            ..self
+        }
     }
 }
 
@@ -62,5 +120,9 @@ fn smi(text: &str, numbers: &mut Numbers) {
 }
 
 fn algorithm(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "scratch_bytes")).or_else(|| size_after(text, "Failed to allocate request for")).or_else(|| bytes_after(text, "workspace of size"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| size_after(text, "scratch_bytes"))
+        .or_else(|| size_after(text, "Failed to allocate request for"))
+        .or_else(|| bytes_after(text, "workspace of size"));
 }

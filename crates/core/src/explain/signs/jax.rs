@@ -12,33 +12,100 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         unless: &["Received message larger", "quota", "429", "Out of memory allocating"],
         read: exhausted,
-        ..Sign::new("xla.exhausted", &["RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate", "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate"], Weight::Failure)
+        ..Sign::new(
+            "xla.exhausted",
+            &[
+                "RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate",
+                "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate",
+            ],
+            Weight::Failure,
+        )
     },
     // Only XLA's client for CPUs says it this way.
-    Sign { resource: Some(Resource::HostMemory), read: exhausted, unless: &["allocated so far"], ..Sign::new("xla.exhausted_host", &["Out of memory allocating"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: exhausted,
+        unless: &["allocated so far"],
+        ..Sign::new("xla.exhausted_host", &["Out of memory allocating"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: hbm,
-        ..Sign::new("xla.hbm", &["Ran out of memory in memory space", "Exceeded hbm capacity", "Attempting to allocate", "Attempting to reserve", "unlikely to have enough memory. Requires", "exceeds the base limit"], Weight::Failure)
+        ..Sign::new(
+            "xla.hbm",
+            &[
+                "Ran out of memory in memory space", "Exceeded hbm capacity", "Attempting to allocate",
+                "Attempting to reserve", "unlikely to have enough memory. Requires", "exceeds the base limit",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
-        unless: &["quota", "429", "Received message larger", "Out of memory", "OOM when allocating", "Too Many Requests", "Too many requests", "grpc"],
+        unless: &[
+            "quota", "429", "Received message larger", "Out of memory", "OOM when allocating", "Too Many Requests",
+            "Too many requests", "grpc",
+        ],
         read: exhausted,
         ..Sign::new("xla.exhausted_other", &["RESOURCE_EXHAUSTED"], Weight::Symptom)
     },
-    Sign { resource: Some(Resource::GpuMemory), read: device_failed, ..Sign::new("xla.device_alloc", &["CUDA_ERROR_OUT_OF_MEMORY", "failed to alloc", "failed to allocate"], Weight::Failure).on_device() },
-    Sign { read: breakdown, ..Sign::new("xla.breakdown", &["Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage", "HLO temp", "Total bytes used:", "hbm requirement"], Weight::Context) },
-    Sign { read: largest, ..Sign::new("xla.largest", &["Shape: ", "Size: ", "op_name=\"", "largest contiguous region"], Weight::Context).in_breakdown() },
-    Sign { resource: Some(Resource::HostMemory), ..Sign::new("xla.ynnpack", &["YNNPACK operation failed"], Weight::Symptom) },
-    Sign { ..Sign::new("jax.preallocation", &["XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"], Weight::Context) },
-    Sign { ..Sign::new("xla.slow_compile", &["can be a performance problem: constant folding", "Constant folding an instruction is taking"], Weight::Warning) },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: device_failed,
+        ..Sign::new(
+            "xla.device_alloc",
+            &["CUDA_ERROR_OUT_OF_MEMORY", "failed to alloc", "failed to allocate"],
+            Weight::Failure,
+        )
+        .on_device()
+    },
+    Sign {
+        read: breakdown,
+        ..Sign::new(
+            "xla.breakdown",
+            &[
+                "Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage",
+                "HLO temp", "Total bytes used:", "hbm requirement",
+            ],
+            Weight::Context,
+        )
+    },
+    Sign {
+        read: largest,
+        ..Sign::new("xla.largest", &["Shape: ", "Size: ", "op_name=\"", "largest contiguous region"], Weight::Context)
+            .in_breakdown()
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("xla.ynnpack", &["YNNPACK operation failed"], Weight::Symptom)
+    },
+    Sign {
+        ..Sign::new(
+            "jax.preallocation",
+            &["XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"],
+            Weight::Context,
+        )
+    },
+    Sign {
+        ..Sign::new(
+            "xla.slow_compile",
+            &["can be a performance problem: constant folding", "Constant folding an instruction is taking"],
+            Weight::Warning,
+        )
+    },
 ];
 
 impl Sign {
     /// Only where the line speaks of a device: `failed to allocate` is said of many things.
     const fn on_device(self) -> Sign {
-        Sign { also: &["CUDA_ERROR_OUT_OF_MEMORY", "from device", "on device", "device memory", "HBM", "cuda_driver", "cuda_executor", "GPU"], unless: &["host memory", "pinned", "on host", ": I ", "is not a failure"], ..self }
+        Sign {
+            also: &[
+                "CUDA_ERROR_OUT_OF_MEMORY", "from device", "on device", "device memory", "HBM", "cuda_driver",
+                "cuda_executor", "GPU",
+            ],
+            unless: &["host memory", "pinned", "on host", ": I ", "is not a failure"],
+            ..self
+        }
     }
 
     /// The lines of a report of the compiler.
@@ -81,10 +148,23 @@ fn hbm(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_after(text, "Attempting to allocate"))
         .or_else(|| size_after(text, "Attempting to reserve"))
         .or_else(|| size_after(text, "hbm requirement"));
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "memory. Requires")).or_else(|| bytes_after(text, "input/output arguments"));
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| after(text, "memory. Requires").and_then(|tail| size_after(tail, "has"))).or_else(|| bytes_after(text, "exceeds the base limit"));
-    numbers.largest_free_bytes = numbers.largest_free_bytes.or_else(|| size_after(text, "largest contiguous region of free memory is")).or_else(|| size_before(text, "reservable"));
-    numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, "There are")).or_else(|| size_after(text, "only")).or_else(|| size_after(text, "; there are"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| size_after(text, "memory. Requires"))
+        .or_else(|| bytes_after(text, "input/output arguments"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| after(text, "memory. Requires").and_then(|tail| size_after(tail, "has")))
+        .or_else(|| bytes_after(text, "exceeds the base limit"));
+    numbers.largest_free_bytes = numbers
+        .largest_free_bytes
+        .or_else(|| size_after(text, "largest contiguous region of free memory is"))
+        .or_else(|| size_before(text, "reservable"));
+    numbers.free_bytes = numbers
+        .free_bytes
+        .or_else(|| size_after(text, "There are"))
+        .or_else(|| size_after(text, "only"))
+        .or_else(|| size_after(text, "; there are"));
     if has(text, "hbm") || text.contains("TPU") {
         numbers.device.get_or_insert_with(|| "TPU".to_owned());
     }
@@ -93,8 +173,13 @@ fn hbm(text: &str, numbers: &mut Numbers) {
 /// `failed to allocate 2.20G (2362232064 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY`
 fn device_failed(text: &str, numbers: &mut Numbers) {
     let tail = after(text, "failed to alloc").unwrap_or(text);
-    let exact = after(tail, "(").and_then(quantity).filter(|found| found.unit_bytes == Some(1)).map(|found| found.bytes());
-    numbers.requested_bytes = numbers.requested_bytes.or(exact).or_else(|| size_after(tail, "ate")).or_else(|| quantity(tail).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
+    let exact =
+        after(tail, "(").and_then(quantity).filter(|found| found.unit_bytes == Some(1)).map(|found| found.bytes());
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or(exact)
+        .or_else(|| size_after(tail, "ate"))
+        .or_else(|| quantity(tail).filter(|found| found.unit_bytes.is_some()).map(|found| found.bytes()));
 }
 
 fn of_compiler(text: &str) -> bool {
@@ -111,7 +196,10 @@ fn largest(text: &str, numbers: &mut Numbers) {
     if text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ').starts_with("Size:") {
         numbers.tensor_bytes = numbers.tensor_bytes.or_else(|| size_after(text, "Size:"));
     }
-    numbers.op = numbers.op.take().or_else(|| after(text, "op_name=\"").and_then(|tail| tail.split('"').next()).map(str::to_owned));
+    numbers.op = numbers
+        .op
+        .take()
+        .or_else(|| after(text, "op_name=\"").and_then(|tail| tail.split('"').next()).map(str::to_owned));
 }
 
 fn breakdown(text: &str, numbers: &mut Numbers) {

@@ -12,67 +12,137 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::ContainerLimit),
         cause: Some(Code::ContainerOrSchedulerLimit),
         read: killed,
-        ..Sign::new("kernel.cgroup_kill", &["Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup", "memory: usage "], Weight::Failure)
+        ..Sign::new(
+            "kernel.cgroup_kill",
+            &["Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup", "memory: usage "],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
         cause: Some(Code::KernelOomKill),
         read: killed,
         unless: &["Memory cgroup"],
-        ..Sign::new("kernel.kill", &["Out of memory: Kill", "Out of memory (oom_kill_allocating_task)", "CONSTRAINT_NONE", "oom_reaper: reaped process", "Killed process"], Weight::Failure)
+        ..Sign::new(
+            "kernel.kill",
+            &[
+                "Out of memory: Kill", "Out of memory (oom_kill_allocating_task)", "CONSTRAINT_NONE",
+                "oom_reaper: reaped process", "Killed process",
+            ],
+            Weight::Failure,
+        )
     },
     Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
     Sign {
         resource: Some(Resource::HostMemory),
         cause: Some(Code::KernelOomKill),
         read: killed,
-        ..Sign::new("systemd.oomd", &["systemd-oomd", "earlyoom", "low memory! at or below SIGTERM", "result 'oom-kill'", "A process of this unit has been killed by the OOM killer"], Weight::Failure).when_killing()
+        ..Sign::new(
+            "systemd.oomd",
+            &[
+                "systemd-oomd", "earlyoom", "low memory! at or below SIGTERM", "result 'oom-kill'",
+                "A process of this unit has been killed by the OOM killer",
+            ],
+            Weight::Failure,
+        )
+        .when_killing()
     },
     Sign { read: available, ..Sign::new("earlyoom.figures", &["mem avail:"], Weight::Context) },
-    Sign { cause: Some(Code::NotMemory), ..Sign::new("launcher.kill", &["forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory", "KeyboardInterrupt"], Weight::Denial) },
-    Sign { resource: Some(Resource::HostMemory), read: exit, ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).as_shell() },
-    Sign { resource: Some(Resource::HostMemory), read: exit, check: ended_by_kill, ..Sign::new("process.exit_code", &["137", "-9"], Weight::Symptom).unexplained() },
+    Sign {
+        cause: Some(Code::NotMemory),
+        ..Sign::new(
+            "launcher.kill",
+            &[
+                "forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory",
+                "KeyboardInterrupt",
+            ],
+            Weight::Denial,
+        )
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: exit,
+        ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).as_shell()
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: exit,
+        check: ended_by_kill,
+        ..Sign::new("process.exit_code", &["137", "-9"], Weight::Symptom).unexplained()
+    },
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
         ..Sign::new(
             "process.killed",
-            &[
-                "SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL", "non-zero status of 9",
-            ],
+            &["SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL", "non-zero status of 9"],
             Weight::Symptom,
         )
         .unexplained()
     },
     Sign {
-        ..Sign::new("python.pool_broken", &["BrokenProcessPool", "A process in the process pool was terminated abruptly", "TerminatedWorkerError", "A worker process managed by the executor was unexpectedly terminated", "node down: Not properly terminated"], Weight::Symptom)
+        ..Sign::new(
+            "python.pool_broken",
+            &[
+                "BrokenProcessPool",
+                "A process in the process pool was terminated abruptly",
+                "TerminatedWorkerError",
+                "A worker process managed by the executor was unexpectedly terminated",
+                "node down: Not properly terminated",
+            ],
+            Weight::Symptom,
+        )
     },
 ];
 
 impl Sign {
     const fn when_killing(self) -> Sign {
-        Sign { also: &["kill", "Kill", "SIGTERM", "SIGKILL", "sending"], unless: &["Started", "Starting", "mem avail:"], ..self }
+        Sign {
+            also: &["kill", "Kill", "SIGTERM", "SIGKILL", "sending"],
+            unless: &["Started", "Starting", "mem avail:"],
+            ..self
+        }
     }
 
     /// A launcher that ends its own workers, or a list of what could have been, is no evidence.
     const fn unexplained(self) -> Sign {
-        Sign { unless: &["forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to"], ..self }
+        Sign {
+            unless: &[
+                "forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to",
+            ],
+            ..self
+        }
     }
 
     /// A shell's own line, and not prose.
     const fn as_shell(self) -> Sign {
-        Sign { check: shell, unless: &["Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15", "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external"], ..self }
+        Sign {
+            check: shell,
+            unless: &[
+                "Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15",
+                "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external",
+            ],
+            ..self
+        }
     }
 }
 
 /// `Out of memory: Killed process 1234 (python3) total-vm:…kB, anon-rss:…kB`
 fn killed(text: &str, numbers: &mut Numbers) {
-    let tail = after(text, "illed process ").or_else(|| after(text, "Kill process ")).or_else(|| after(text, "reaped process "));
+    let tail = after(text, "illed process ")
+        .or_else(|| after(text, "Kill process "))
+        .or_else(|| after(text, "reaped process "));
     if let Some(tail) = tail {
         numbers.pid = numbers.pid.or_else(|| quantity(tail).map(|found| found.value as u64));
-        numbers.process = numbers.process.take().or_else(|| after(tail, "(").and_then(|name| name.split(')').next()).map(str::to_owned));
+        numbers.process = numbers
+            .process
+            .take()
+            .or_else(|| after(tail, "(").and_then(|name| name.split(')').next()).map(str::to_owned));
     }
-    numbers.process = numbers.process.take().or_else(|| after(text, "task=").and_then(|name| name.split([',', ' ']).next()).map(str::to_owned));
+    numbers.process = numbers
+        .process
+        .take()
+        .or_else(|| after(text, "task=").and_then(|name| name.split([',', ' ']).next()).map(str::to_owned));
     numbers.pid = numbers.pid.or_else(|| number_after(text, ",pid="));
     if let Some(tail) = after(text, "due to memory used") {
         numbers.capacity_bytes = after(tail, "total").and_then(quantity).map(|found| found.bytes());
@@ -94,9 +164,17 @@ fn available(text: &str, numbers: &mut Numbers) {
 fn shell(text: &str) -> bool {
     let line = text.trim().trim_end_matches('.');
     let words: Vec<&str> = line.split_whitespace().collect();
-    let alone = line.eq_ignore_ascii_case("killed") || line.eq_ignore_ascii_case("killed.") || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
-    let numbered = words.windows(2).any(|pair| pair[1].eq_ignore_ascii_case("killed") && pair[0].trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit()));
-    let shells = ["zsh: killed", "fish: Job", "Killed signal terminated program", "Killed: 9", "(core dumped) Killed", "signal: Killed", "signal: killed"];
+    let alone = line.eq_ignore_ascii_case("killed")
+        || line.eq_ignore_ascii_case("killed.")
+        || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
+    let numbered = words.windows(2).any(|pair| {
+        pair[1].eq_ignore_ascii_case("killed")
+            && pair[0].trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let shells = [
+        "zsh: killed", "fish: Job", "Killed signal terminated program", "Killed: 9", "(core dumped) Killed",
+        "signal: Killed", "signal: killed",
+    ];
     alone || numbered || shells.iter().any(|start| line.contains(start)) || words.first() == Some(&"Killed")
 }
 
@@ -104,8 +182,12 @@ fn shell(text: &str) -> bool {
 fn ended_by_kill(text: &str) -> bool {
     let number = |code: &str| {
         text.match_indices(code).any(|(at, _)| {
-            let before = text[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.' && c != '-');
-            let after = text[at + code.len()..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != ':');
+            let before =
+                text[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.' && c != '-');
+            let after = text[at + code.len()..]
+                .chars()
+                .next()
+                .is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != ':');
             before && after
         })
     };

@@ -13,7 +13,11 @@ pub const SIGNS: &[Sign] = &[
         cause: NOT_MEMORY,
         ..Sign::new(
             "cuda.assert",
-            &["device-side assert", "srcIndex < srcSelectDimSize", "index out of bounds\"` failed", "indexSelectLargeIndex: block", "t >= 0 && t < n_classes", "Assertion `", "IndexKernel.cu", "ScatterGatherKernel.cu", "Indexing.cu"],
+            &[
+                "device-side assert", "srcIndex < srcSelectDimSize", "index out of bounds\"` failed",
+                "indexSelectLargeIndex: block", "t >= 0 && t < n_classes", "Assertion `", "IndexKernel.cu",
+                "ScatterGatherKernel.cu", "Indexing.cu",
+            ],
             Weight::Denial,
         )
         .asserts()
@@ -22,7 +26,12 @@ pub const SIGNS: &[Sign] = &[
         cause: NOT_MEMORY,
         ..Sign::new(
             "cuda.illegal",
-            &["illegal memory access", "CUDA_ERROR_ILLEGAL_ADDRESS", "misaligned address", "unspecified launch failure", "illegal instruction was encountered", "CUDA_ERROR_LAUNCH_FAILED", "cudaErrorIllegalAddress", "invalid device function", "invalid configuration argument", "Memory access fault by GPU", "uncorrectable ECC", "invalid program counter"],
+            &[
+                "illegal memory access", "CUDA_ERROR_ILLEGAL_ADDRESS", "misaligned address",
+                "unspecified launch failure", "illegal instruction was encountered", "CUDA_ERROR_LAUNCH_FAILED",
+                "cudaErrorIllegalAddress", "invalid device function", "invalid configuration argument",
+                "Memory access fault by GPU", "uncorrectable ECC", "invalid program counter",
+            ],
             Weight::Denial,
         )
     },
@@ -30,33 +39,91 @@ pub const SIGNS: &[Sign] = &[
         cause: NOT_MEMORY,
         ..Sign::new(
             "cuda.versions",
-            &["CUDA driver version is insufficient", "no kernel image is available", "but source was compiled with", "NVIDIA driver on your system is too old", "CUDA_ERROR_NO_DEVICE", "forward compatibility was attempted", "Possibly insufficient driver version", "CUDA unknown error", "no CUDA-capable device", "CUDA-capable device(s) is/are busy", "invalid device ordinal", "CUDNN_STATUS_VERSION_MISMATCH", "is not compatible with the current PyTorch installation"],
+            &[
+                "CUDA driver version is insufficient", "no kernel image is available", "but source was compiled with",
+                "NVIDIA driver on your system is too old", "CUDA_ERROR_NO_DEVICE",
+                "forward compatibility was attempted", "Possibly insufficient driver version", "CUDA unknown error",
+                "no CUDA-capable device", "CUDA-capable device(s) is/are busy", "invalid device ordinal",
+                "CUDNN_STATUS_VERSION_MISMATCH", "is not compatible with the current PyTorch installation",
+            ],
             Weight::Denial,
         )
         .unless_warning()
     },
-    Sign { cause: NOT_MEMORY, ..Sign::new("nccl.timeout", &["Watchdog caught collective operation timeout", "NCCL communicator was aborted", "ran for", "Timed out initializing process group", "Connection reset by peer", "Connection refused", "Socket Timeout", "Broken pipe"], Weight::Denial).as_timeout() },
     Sign {
         cause: NOT_MEMORY,
-        ..Sign::new("api.quota", &["Too Many Requests", "429 Resource", "429 RESOURCE", "Quota exceeded", "quota metric", "exceeded your current quota", "rate limit", "RateLimitError", "insufficient_quota", "code: 429", "quota exceeded", "Resource has been exhausted (e.g. check quota)", "\"code\": 429"], Weight::Denial)
+        ..Sign::new(
+            "nccl.timeout",
+            &[
+                "Watchdog caught collective operation timeout", "NCCL communicator was aborted", "ran for",
+                "Timed out initializing process group", "Connection reset by peer", "Connection refused",
+                "Socket Timeout", "Broken pipe",
+            ],
+            Weight::Denial,
+        )
+        .as_timeout()
+    },
+    Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new(
+            "api.quota",
+            &[
+                "Too Many Requests", "429 Resource", "429 RESOURCE", "Quota exceeded", "quota metric",
+                "exceeded your current quota", "rate limit", "RateLimitError", "insufficient_quota", "code: 429",
+                "quota exceeded", "Resource has been exhausted (e.g. check quota)", "\"code\": 429",
+            ],
+            Weight::Denial,
+        )
     },
     Sign {
         cause: NOT_MEMORY,
         ..Sign::new(
             "python.other",
             &[
-                "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:", "ValueError:", "AssertionError:", "FileNotFoundError:", "KeyboardInterrupt", "NotImplementedError:", "NameError:", "SyntaxError:", "ZeroDivisionError:",
-                "PermissionError:", "UnicodeDecodeError:", "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:", "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
-                "Expected all tensors to be on the same device", "Sizes of tensors must match", "cannot reshape array", "Expected more than 1 value per channel", "index out of range in self", "JSONDecodeError", "ReadTimeout", "HTTPError", "ConnectTimeout", "Loss is nan",
-                "UnpicklingError", "ResolutionImpossible", "UnsatisfiableError", "LookupError", "StopIteration", "CalledProcessError", "RuntimeError:",
+                "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:",
+                "ValueError:", "AssertionError:", "FileNotFoundError:", "KeyboardInterrupt", "NotImplementedError:",
+                "NameError:", "SyntaxError:", "ZeroDivisionError:", "PermissionError:", "UnicodeDecodeError:",
+                "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:",
+                "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
+                "Expected all tensors to be on the same device", "Sizes of tensors must match", "cannot reshape array",
+                "Expected more than 1 value per channel", "index out of range in self", "JSONDecodeError",
+                "ReadTimeout", "HTTPError", "ConnectTimeout", "Loss is nan", "UnpicklingError", "ResolutionImpossible",
+                "UnsatisfiableError", "LookupError", "StopIteration", "CalledProcessError", "RuntimeError:",
             ],
             Weight::Denial,
         )
     },
     // A process that waited for one that is gone: why it went is not said.
-    Sign { ..Sign::new("python.lost", &["TimeoutError", "EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionError:", "DeadlineExceededError"], Weight::Denial) },
-    Sign { ..Sign::new("native.segfault", &["Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)", "stack smashing detected", "double free or corruption", "Fatal Python error"], Weight::Denial) },
-    Sign { ..Sign::new("torch.warnings", &["This DataLoader will create", "pin_memory' argument is set as true but", "successful NUMA node read from SysFS had negative value", "Garbage collection", "number of CPU cores"], Weight::Warning) },
+    Sign {
+        ..Sign::new(
+            "python.lost",
+            &[
+                "TimeoutError", "EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionError:",
+                "DeadlineExceededError",
+            ],
+            Weight::Denial,
+        )
+    },
+    Sign {
+        ..Sign::new(
+            "native.segfault",
+            &[
+                "Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)",
+                "stack smashing detected", "double free or corruption", "Fatal Python error",
+            ],
+            Weight::Denial,
+        )
+    },
+    Sign {
+        ..Sign::new(
+            "torch.warnings",
+            &[
+                "This DataLoader will create", "pin_memory' argument is set as true but",
+                "successful NUMA node read from SysFS had negative value", "Garbage collection", "number of CPU cores",
+            ],
+            Weight::Warning,
+        )
+    },
 ];
 
 impl Sign {
@@ -69,6 +136,10 @@ impl Sign {
     }
 
     const fn as_timeout(self) -> Sign {
-        Sign { also: &["timeout", "Timed out", "aborted", "before timing out", "Connection", "Socket", "Broken"], unless: &["Retrying", "retrying"], ..self }
+        Sign {
+            also: &["timeout", "Timed out", "aborted", "before timing out", "Connection", "Socket", "Broken"],
+            unless: &["Retrying", "retrying"],
+            ..self
+        }
     }
 }

@@ -16,33 +16,99 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::HostMemory),
         cause: Some(Code::TensorTooLarge),
         read: array,
-        ..Sign::new("numpy.too_big", &["array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded", "Storage size calculation overflowed", "more than 1EB memory"], Weight::Failure)
+        ..Sign::new(
+            "numpy.too_big",
+            &[
+                "array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded",
+                "Storage size calculation overflowed", "more than 1EB memory",
+            ],
+            Weight::Failure,
+        )
     },
-    Sign { resource: Some(Resource::HostMemory), ..Sign::new("python.memory_error", &["MemoryError"], Weight::Failure).for_exceptions() },
-    Sign { resource: Some(Resource::HostMemory), ..Sign::new("pandas.tokenizing", &["Error tokenizing data. C error: out of memory", "C error: out of memory"], Weight::Failure) },
-    Sign { resource: Some(Resource::HostMemory), read: native, unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation"], ..Sign::new("native.bad_alloc", &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("python.memory_error", &["MemoryError"], Weight::Failure).for_exceptions()
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new(
+            "pandas.tokenizing",
+            &["Error tokenizing data. C error: out of memory", "C error: out of memory"],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: native,
+        unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation"],
+        ..Sign::new(
+            "native.bad_alloc",
+            &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"],
+            Weight::Failure,
+        )
+    },
     Sign {
         resource: Some(Resource::HostMemory),
         read: native,
         unless: &["CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted"],
-        ..Sign::new("native.enomem", &["Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment", "[WinError 1455]", "error code: <1455>", "failed to allocate data of size", "Failed to allocate block of", "The paging file is too small", "os error 1455", "malloc of size", "realloc of size", "Not enough memory", "memory allocation of"], Weight::Failure)
+        ..Sign::new(
+            "native.enomem",
+            &[
+                "Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment",
+                "[WinError 1455]", "error code: <1455>", "failed to allocate data of size",
+                "Failed to allocate block of", "The paging file is too small", "os error 1455", "malloc of size",
+                "realloc of size", "Not enough memory", "memory allocation of",
+            ],
+            Weight::Failure,
+        )
     },
-    Sign { resource: Some(Resource::GpuMemory), ..Sign::new("thrust.bad_alloc", &["thrust::system::detail::bad_alloc", "bad_alloc: out of memory", "bad_alloc: cudaErrorMemoryAllocation", "RMM failure"], Weight::Failure) },
-    Sign { resource: Some(Resource::HostMemory), read: native, ..Sign::new("r.vector", &["cannot allocate vector of size", "vector memory exhausted"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new(
+            "thrust.bad_alloc",
+            &[
+                "thrust::system::detail::bad_alloc", "bad_alloc: out of memory",
+                "bad_alloc: cudaErrorMemoryAllocation", "RMM failure",
+            ],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: native,
+        ..Sign::new("r.vector", &["cannot allocate vector of size", "vector memory exhausted"], Weight::Failure)
+    },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("julia.oom", &["OutOfMemoryError()"], Weight::Failure) },
-    Sign { resource: Some(Resource::HostMemory), ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure) },
-    Sign { resource: Some(Resource::HostMemory), read: native, ..Sign::new("arrow.malloc", &["ArrowMemoryError", "malloc of size"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: native,
+        ..Sign::new("arrow.malloc", &["ArrowMemoryError", "malloc of size"], Weight::Failure)
+    },
 ];
 
 impl Sign {
     /// `Unable to allocate` with an array or a size; `Unable to allocate a port` is something else.
     const fn for_arrays(self) -> Sign {
-        Sign { also: &["array", "shape", "iB", "MB", "GB", "bytes", "ArrayMemoryError"], unless: &["shared memory", "GPU", "CUDA", "port", "from device"], ..self }
+        Sign {
+            also: &["array", "shape", "iB", "MB", "GB", "bytes", "ArrayMemoryError"],
+            unless: &["shared memory", "GPU", "CUDA", "port", "from device"],
+            ..self
+        }
     }
 
     /// The name of the exception, and not of a class of somebody else's.
     const fn for_exceptions(self) -> Sign {
-        Sign { unless: &["ArrowMemoryError", "_ArrayMemoryError", "OutOfMemoryError", "CudaMemoryError", "except MemoryError", "raise MemoryError", "NoMemoryError", "InsufficientMemoryError"], ..self }
+        Sign {
+            unless: &[
+                "ArrowMemoryError", "_ArrayMemoryError", "OutOfMemoryError", "CudaMemoryError", "except MemoryError",
+                "raise MemoryError", "NoMemoryError", "InsufficientMemoryError",
+            ],
+            ..self
+        }
     }
 }
 

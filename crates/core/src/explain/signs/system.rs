@@ -9,29 +9,67 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::SharedMemory),
         cause: Some(Code::WorkerSharedMemory),
-        ..Sign::new("system.shared_memory", &["/dev/shm", "shared memory segment", "shm_open", "nccl-", "posix_fallocate failed"], Weight::Failure).full()
+        ..Sign::new(
+            "system.shared_memory",
+            &["/dev/shm", "shared memory segment", "shm_open", "nccl-", "posix_fallocate failed"],
+            Weight::Failure,
+        )
+        .full()
     },
-    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom) },
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom)
+    },
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
-        unless: &["/dev/shm", "posix_fallocate", "inotify", "add_watch", "watch ENOSPC", "file watchers", "</torch_", "on device /dev/video", "sem_", "psm_"],
-        ..Sign::new("system.disk", &["No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC", "There is not enough space on the disk", "not enough disk space", "disk is full", "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]", "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]", "File too large"], Weight::Failure)
+        unless: &[
+            "/dev/shm", "posix_fallocate", "inotify", "add_watch", "watch ENOSPC", "file watchers", "</torch_",
+            "on device /dev/video", "sem_", "psm_",
+        ],
+        ..Sign::new(
+            "system.disk",
+            &[
+                "No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC",
+                "There is not enough space on the disk", "not enough disk space", "disk is full",
+                "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]",
+                "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]", "File too large",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
         also: &["PytorchStreamWriter", "unexpected pos", "requested and"],
-        ..Sign::new("torch.writer", &["PytorchStreamWriter failed writing file", "unexpected pos ", " written"], Weight::Symptom)
+        ..Sign::new(
+            "torch.writer",
+            &["PytorchStreamWriter failed writing file", "unexpected pos ", " written"],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::FileDescriptors),
         cause: Some(Code::FileDescriptors),
-        ..Sign::new("system.descriptors", &["Too many open files", "[Errno 24]", "EMFILE", "received 0 items of ancdata", "os error 24", "[Errno 23]", "accept4 failed", "filedescriptor out of range in select"], Weight::Failure)
+        ..Sign::new(
+            "system.descriptors",
+            &[
+                "Too many open files", "[Errno 24]", "EMFILE", "received 0 items of ancdata", "os error 24",
+                "[Errno 23]", "accept4 failed", "filedescriptor out of range in select",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         cause: Some(Code::NotMemory),
-        ..Sign::new("system.inotify", &["inotify watch limit", "inotify instances", "System limit for number of file watchers reached", "inotify_add_watch", "max_user_watches", "max_user_instances", "watch ENOSPC"], Weight::Denial)
+        ..Sign::new(
+            "system.inotify",
+            &[
+                "inotify watch limit", "inotify instances", "System limit for number of file watchers reached",
+                "inotify_add_watch", "max_user_watches", "max_user_instances", "watch ENOSPC",
+            ],
+            Weight::Denial,
+        )
     },
     Sign {
         resource: Some(Resource::Threads),
@@ -39,25 +77,60 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "system.threads",
             &[
-                "can't start new thread", "pthread_create failed", "pthread_create: Resource temporarily unavailable", "Thread creation failed", "fork: Resource temporarily unavailable", "fork: retry", "unable to create new native thread",
-                "unable to create native thread", "blas_thread_init", "Resource temporarily unavailable: 'fork'", "pthread_create() failed", "failed to create thread", "Failed to create thread", "thread_limit", "Can't create new thread", "failed to spawn thread",
+                "can't start new thread", "pthread_create failed", "pthread_create: Resource temporarily unavailable",
+                "Thread creation failed", "fork: Resource temporarily unavailable", "fork: retry",
+                "unable to create new native thread", "unable to create native thread", "blas_thread_init",
+                "Resource temporarily unavailable: 'fork'", "pthread_create() failed", "failed to create thread",
+                "Failed to create thread", "thread_limit", "Can't create new thread", "failed to spawn thread",
                 "libgomp: Thread creation", "pthread_create", "thread constructor failed", "Unable to create thread",
             ],
             Weight::Failure,
         )
         .limits()
     },
-    Sign { resource: Some(Resource::Threads), cause: Some(Code::Threads), ..Sign::new("system.eagain", &["[Errno 11] Resource temporarily unavailable", "BlockingIOError: [Errno 11]", "Resource temporarily unavailable", "Cannot fork", "couldn't fork"], Weight::Symptom).not_locks() },
     Sign {
-        resource: Some(Resource::MessageSize),
-        cause: Some(Code::MessageSize),
-        read: message,
-        ..Sign::new("grpc.message", &["Received message larger than max", "Sent message larger than max", "message larger than max", "trying to send message larger than max", "received message larger than max", "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size", "Websocket closed: message too big", "message length too large", "larger than the maximum message size", "spark.rpc.message.maxSize"], Weight::Failure)
+        resource: Some(Resource::Threads),
+        cause: Some(Code::Threads),
+        ..Sign::new(
+            "system.eagain",
+            &[
+                "[Errno 11] Resource temporarily unavailable", "BlockingIOError: [Errno 11]",
+                "Resource temporarily unavailable", "Cannot fork", "couldn't fork",
+            ],
+            Weight::Symptom,
+        )
+        .not_locks()
     },
     Sign {
         resource: Some(Resource::MessageSize),
         cause: Some(Code::MessageSize),
-        ..Sign::new("pickle.limit", &["cannot serialize a bytes object larger than 4 GiB", "cannot serialize a bytes objects larger than 4GiB", "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647", "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message", "bytes exceeds 2GB", "Protobuf serialization failed"], Weight::Failure)
+        read: message,
+        ..Sign::new(
+            "grpc.message",
+            &[
+                "Received message larger than max", "Sent message larger than max", "message larger than max",
+                "trying to send message larger than max", "received message larger than max",
+                "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size",
+                "Websocket closed: message too big", "message length too large",
+                "larger than the maximum message size", "spark.rpc.message.maxSize",
+            ],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::MessageSize),
+        cause: Some(Code::MessageSize),
+        ..Sign::new(
+            "pickle.limit",
+            &[
+                "cannot serialize a bytes object larger than 4 GiB",
+                "cannot serialize a bytes objects larger than 4GiB",
+                "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647",
+                "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message",
+                "bytes exceeds 2GB", "Protobuf serialization failed",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -73,12 +146,25 @@ impl Sign {
     }
 
     const fn full(self) -> Sign {
-        Sign { also: &["No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize", "insufficient", "failed to extend", "failed :", "Unable", "unable"], unless: &["is not a failure", "No such file", "because /dev/shm has only"], read: segment, ..self }
+        Sign {
+            also: &[
+                "No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize",
+                "insufficient", "failed to extend", "failed :", "Unable", "unable",
+            ],
+            unless: &["is not a failure", "No such file", "because /dev/shm has only"],
+            read: segment,
+            ..self
+        }
     }
 
     /// Failures, and not settings that carry the name.
     const fn limits(self) -> Sign {
-        Sign { also: &["fail", "Fail", "can't", "Can't", "unable", "Unable", "unavailable", "retry", "error", "not permitted"], ..self }
+        Sign {
+            also: &[
+                "fail", "Fail", "can't", "Can't", "unable", "Unable", "unavailable", "retry", "error", "not permitted",
+            ],
+            ..self
+        }
     }
 }
 
@@ -100,6 +186,7 @@ fn message(text: &str, numbers: &mut Numbers) {
     };
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| quantity(tail).map(|found| found.bytes()));
     if has(tail, "vs") {
-        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(tail, "vs.")).or_else(|| bytes_after(tail, "vs"));
+        numbers.capacity_bytes =
+            numbers.capacity_bytes.or_else(|| bytes_after(tail, "vs.")).or_else(|| bytes_after(tail, "vs"));
     }
 }

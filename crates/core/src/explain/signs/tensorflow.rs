@@ -9,7 +9,15 @@ use super::super::sizes::{after, bytes_after, find, has, size_after};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
-    Sign { resource: Some(Resource::GpuMemory), read: tensor, ..Sign::new("tensorflow.oom", &["OOM when allocating tensor", "OOM when allocating tensor with shape"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: tensor,
+        ..Sign::new(
+            "tensorflow.oom",
+            &["OOM when allocating tensor", "OOM when allocating tensor with shape"],
+            Weight::Failure,
+        )
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: pool,
@@ -17,32 +25,85 @@ pub const SIGNS: &[Sign] = &[
         also: &["Allocator ("],
         ..Sign::new("tensorflow.pool", &["ran out of memory trying to allocate"], Weight::Failure)
     },
-    Sign { ..Sign::new("tensorflow.not_a_failure", &["The caller indicates that this is not a failure"], Weight::Warning) },
-    Sign { resource: Some(Resource::GpuMemory), read: pool_name, ..Sign::new("tensorflow.dump_of", &["BFCAllocator dump for"], Weight::Failure) },
-    Sign { read: dump, ..Sign::new("tensorflow.dump", &["Limit:  ", "InUse:  ", "MaxInUse:  ", "memory_limit_: ", "Sum Total of in-use chunks", "total_region_allocated_bytes_", "Total size in pool:"], Weight::Context) },
+    Sign {
+        ..Sign::new("tensorflow.not_a_failure", &["The caller indicates that this is not a failure"], Weight::Warning)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: pool_name,
+        ..Sign::new("tensorflow.dump_of", &["BFCAllocator dump for"], Weight::Failure)
+    },
+    Sign {
+        read: dump,
+        ..Sign::new(
+            "tensorflow.dump",
+            &[
+                "Limit:  ", "InUse:  ", "MaxInUse:  ", "memory_limit_: ", "Sum Total of in-use chunks",
+                "total_region_allocated_bytes_", "Total size in pool:",
+            ],
+            Weight::Context,
+        )
+    },
     Sign { read: free_chunk, ..Sign::new("tensorflow.free_chunk", &["Free  at ", "Free at 0x"], Weight::Context) },
-    Sign { ..Sign::new("tensorflow.tenth", &["exceeds 10% of free system memory", "exceeds 10% of system memory"], Weight::Warning) },
-    Sign { resource: Some(Resource::GpuMemory), read: op, ..Sign::new("tensorflow.destination", &["Dst tensor is not initialized"], Weight::Failure) },
+    Sign {
+        ..Sign::new(
+            "tensorflow.tenth",
+            &["exceeds 10% of free system memory", "exceeds 10% of system memory"],
+            Weight::Warning,
+        )
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: op,
-        unless: &["OOM when allocating", "quota", "429", "grpc", "Received message larger", "tempstate", "No space left", "Too many open files", "checkpoint file"],
+        ..Sign::new("tensorflow.destination", &["Dst tensor is not initialized"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: op,
+        unless: &[
+            "OOM when allocating", "quota", "429", "grpc", "Received message larger", "tempstate", "No space left",
+            "Too many open files", "checkpoint file",
+        ],
         also: &["ResourceExhausted", "Resource exhausted"],
         check: |text| !names_a_file(text),
         ..Sign::new("tensorflow.exhausted", &["ResourceExhaustedError", "Resource exhausted:"], Weight::Symptom)
     },
-    Sign { resource: Some(Resource::GpuMemory), read: op, ..Sign::new("tensorflow.rnn", &["Failed to call ThenRnnForward", "Failed to call ThenRnnBackward", "Failed to call DoRnnForward"], Weight::Symptom) },
     Sign {
-        resource: Some(Resource::MessageSize),
-        cause: Some(Code::MessageSize),
-        read: protocol,
-        ..Sign::new("tensorflow.proto", &["Cannot create a tensor proto whose content is larger than 2GB", "cannot be larger than 2GB", "GraphDef cannot be larger than 2GB"], Weight::Failure)
+        resource: Some(Resource::GpuMemory),
+        read: op,
+        ..Sign::new(
+            "tensorflow.rnn",
+            &["Failed to call ThenRnnForward", "Failed to call ThenRnnBackward", "Failed to call DoRnnForward"],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::MessageSize),
         cause: Some(Code::MessageSize),
         read: protocol,
-        ..Sign::new("protobuf.limit", &["exceeded maximum protobuf size", "exceeds maximum protobuf size", "protocol message was rejected because it was too big", "Cannot serialize protocol buffer of type", "larger than the 2GiB limit imposed by the protobuf"], Weight::Failure)
+        ..Sign::new(
+            "tensorflow.proto",
+            &[
+                "Cannot create a tensor proto whose content is larger than 2GB",
+                "cannot be larger than 2GB",
+                "GraphDef cannot be larger than 2GB",
+            ],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: Some(Resource::MessageSize),
+        cause: Some(Code::MessageSize),
+        read: protocol,
+        ..Sign::new(
+            "protobuf.limit",
+            &[
+                "exceeded maximum protobuf size", "exceeds maximum protobuf size",
+                "protocol message was rejected because it was too big", "Cannot serialize protocol buffer of type",
+                "larger than the 2GiB limit imposed by the protobuf",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::Disk),
@@ -51,10 +112,29 @@ pub const SIGNS: &[Sign] = &[
         unless: &["Too many open files"],
         ..Sign::new("tensorflow.checkpoint_file", &["tempstate", "checkpoint file"], Weight::Failure)
     },
-    Sign { read: at_start, ..Sign::new("tensorflow.at_start", &["Total memory:", "Free memory:", "totalMemory:", "freeMemory:", " MB memory)", " MB memory:", "Free memory/Total memory"], Weight::Context) },
-    Sign { resource: Some(Resource::GpuMemory), ..Sign::new("tensorflow.copy", &["unable to allocate output tensor"], Weight::Failure) },
+    Sign {
+        read: at_start,
+        ..Sign::new(
+            "tensorflow.at_start",
+            &[
+                "Total memory:", "Free memory:", "totalMemory:", "freeMemory:", " MB memory)", " MB memory:",
+                "Free memory/Total memory",
+            ],
+            Weight::Context,
+        )
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new("tensorflow.copy", &["unable to allocate output tensor"], Weight::Failure)
+    },
     Sign { ..Sign::new("tensorflow.retracing", &["triggered tf.function retracing"], Weight::Warning) },
-    Sign { ..Sign::new("tensorflow.cache", &["The calling iterator did not fully read the dataset being cached"], Weight::Warning) },
+    Sign {
+        ..Sign::new(
+            "tensorflow.cache",
+            &["The calling iterator did not fully read the dataset being cached"],
+            Weight::Warning,
+        )
+    },
     Sign { ..Sign::new("tensorflow.shuffle", &["Filling up shuffle buffer"], Weight::Context) },
 ];
 
@@ -77,20 +157,27 @@ fn tensor(text: &str, numbers: &mut Numbers) {
 /// The device and the op that a message names.
 pub fn op(text: &str, numbers: &mut Numbers) {
     if numbers.device.is_none() {
-        let named = ["device:GPU:", "device:CPU:", "device:TPU:", "/gpu:", "/cpu:"].iter().find_map(|kind| find(text, kind).map(|at| (at, kind.len())));
+        let named = ["device:GPU:", "device:CPU:", "device:TPU:", "/gpu:", "/cpu:"]
+            .iter()
+            .find_map(|kind| find(text, kind).map(|at| (at, kind.len())));
         numbers.device = named.map(|(at, length)| {
             let digits = text[at + length..].chars().take_while(char::is_ascii_digit).count();
             text[at..at + length + digits].trim_start_matches('/').trim_start_matches("device:").to_owned()
         });
-        if numbers.device.is_none() && (has(text, "allocator cpu") || has(text, "allocator mklcpu") || has(text, "cpu_bfc")) {
+        if numbers.device.is_none()
+            && (has(text, "allocator cpu") || has(text, "allocator mklcpu") || has(text, "cpu_bfc"))
+        {
             numbers.device = Some("CPU".to_owned());
         }
     }
     if numbers.op.is_none() {
-        let node = after(text, "{{node ").and_then(|tail| tail.split(['}', ' ']).next()).or_else(|| after(text, "[[node ").and_then(|tail| tail.split([' ', ']']).next()));
+        let node = after(text, "{{node ")
+            .and_then(|tail| tail.split(['}', ' ']).next())
+            .or_else(|| after(text, "[[node ").and_then(|tail| tail.split([' ', ']']).next()));
         let eager = || after(text, "[Op:").and_then(|tail| tail.split([']', ' ']).next());
         let old = || after(text, "[[Node: ").and_then(|tail| tail.split(" =").next());
-        numbers.op = node.or_else(eager).or_else(old).filter(|name| !name.is_empty() && name.len() < 300).map(str::to_owned);
+        numbers.op =
+            node.or_else(eager).or_else(old).filter(|name| !name.is_empty() && name.len() < 300).map(str::to_owned);
     }
 }
 
@@ -112,12 +199,19 @@ fn pool_name(text: &str, numbers: &mut Numbers) {
 
 /// `GPU_0_bfc` is `GPU:0`.
 fn device_of_pool(name: &str) -> String {
-    if name.to_ascii_lowercase().contains("cpu") { "CPU".to_owned() } else { name.replace("_bfc", "").replace('_', ":") }
+    if name.to_ascii_lowercase().contains("cpu") {
+        "CPU".to_owned()
+    } else {
+        name.replace("_bfc", "").replace('_', ":")
+    }
 }
 
 /// `GraphDef … exceeded maximum protobuf size of 2GB: 2400000032`, `serialized size (2418733906bytes) would be larger than the limit (2147483647 bytes)`
 fn protocol(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "protobuf size of 2GB:")).or_else(|| bytes_after(text, "serialized size"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| bytes_after(text, "protobuf size of 2GB:"))
+        .or_else(|| bytes_after(text, "serialized size"));
     numbers.capacity_bytes = numbers
         .capacity_bytes
         .or_else(|| bytes_after(text, "larger than the limit"))
@@ -134,19 +228,35 @@ fn at_start(text: &str, numbers: &mut Numbers) {
         numbers.capacity_bytes = super::super::sizes::quantity(total).map(|found| found.bytes());
         return;
     }
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Total memory:")).or_else(|| size_after(text, "totalMemory:"));
-    numbers.free_at_start_bytes = numbers.free_at_start_bytes.or_else(|| size_after(text, "Free memory:")).or_else(|| size_after(text, "freeMemory:"));
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| super::super::sizes::size_before(text, "memory)")).or_else(|| super::super::sizes::size_before(text, "memory:"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| size_after(text, "Total memory:"))
+        .or_else(|| size_after(text, "totalMemory:"));
+    numbers.free_at_start_bytes = numbers
+        .free_at_start_bytes
+        .or_else(|| size_after(text, "Free memory:"))
+        .or_else(|| size_after(text, "freeMemory:"));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| super::super::sizes::size_before(text, "memory)"))
+        .or_else(|| super::super::sizes::size_before(text, "memory:"));
 }
 
 fn dump(text: &str, numbers: &mut Numbers) {
     let limit = |found: Option<u64>| found.filter(|&bytes| bytes > 0 && bytes < 1 << 60);
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| limit(bytes_after(text, "] Limit:"))).or_else(|| limit(starts(text, "Limit:"))).or_else(|| limit(bytes_after(text, "memory_limit_:")));
+    numbers.capacity_bytes = numbers
+        .capacity_bytes
+        .or_else(|| limit(bytes_after(text, "] Limit:")))
+        .or_else(|| limit(starts(text, "Limit:")))
+        .or_else(|| limit(bytes_after(text, "memory_limit_:")));
     if !has(text, "MaxInUse:") {
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| bytes_after(text, "InUse:"));
     }
     numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "Sum Total of in-use chunks:"));
-    numbers.reserved_bytes = numbers.reserved_bytes.or_else(|| bytes_after(text, "total_region_allocated_bytes_:")).or_else(|| size_after(text, "Total size in pool:"));
+    numbers.reserved_bytes = numbers
+        .reserved_bytes
+        .or_else(|| bytes_after(text, "total_region_allocated_bytes_:"))
+        .or_else(|| size_after(text, "Total size in pool:"));
 }
 
 /// Newer versions print the statistics on lines of their own, without the logger's prefix.

@@ -11,32 +11,89 @@ use super::super::sizes::{after, bytes_after, find, number_after, quantity, size
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
-        unless: &["is not a failure", "will retry", "java.", "ray.exceptions.OutOfMemoryError", "If you encounter CUDA", "... ok", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory"],
+        unless: &[
+            "is not a failure", "will retry", "java.", "ray.exceptions.OutOfMemoryError", "If you encounter CUDA",
+            "... ok", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory",
+        ],
         read: device,
         ..Sign::new(
             "torch.device_oom",
-            &["CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory", "cuda runtime error (2)", "MPS backend out of memory", "torch.cuda.OutOfMemoryErr", "torch.OutOfMemoryErr", "OutOfMemoryError   ", "error=2 : out of memory", "failed with error 2 out of memory", "Allocation on device", "MUSA out of memory", "MLU out of memory"],
+            &[
+                "CUDA out of memory", "HIP out of memory", "XPU out of memory", "NPU out of memory",
+                "cuda runtime error (2)", "MPS backend out of memory", "torch.cuda.OutOfMemoryErr",
+                "torch.OutOfMemoryErr", "OutOfMemoryError   ", "error=2 : out of memory",
+                "failed with error 2 out of memory", "Allocation on device", "MUSA out of memory", "MLU out of memory",
+            ],
             Weight::Failure,
         )
     },
-    Sign { resource: Some(Resource::GpuMemory), check: |text| text.trim().eq_ignore_ascii_case("out of memory"), ..Sign::new("cuda.bare", &["out of memory"], Weight::Failure) },
-    Sign { resource: Some(Resource::GpuMemory), cause: Some(Code::BatchTooLarge), read: device, ..Sign::new("fairseq.skipped", &["ran out of memory with exception", "ran out of memory, retrying batch", "ran out of memory, skipping batch", "OOM in batch"], Weight::Failure) },
-    Sign { resource: Some(Resource::GpuMemory), read: device, ..Sign::new("torch.allowed_memory", &["would exceed allowed memory"], Weight::Failure) },
-    Sign { read: device, ..Sign::new("torch.figures", &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"], Weight::Context) },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        check: |text| text.trim().eq_ignore_ascii_case("out of memory"),
+        ..Sign::new("cuda.bare", &["out of memory"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::BatchTooLarge),
+        read: device,
+        ..Sign::new(
+            "fairseq.skipped",
+            &[
+                "ran out of memory with exception", "ran out of memory, retrying batch",
+                "ran out of memory, skipping batch", "OOM in batch",
+            ],
+            Weight::Failure,
+        )
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: device,
-        ..Sign::new("torch.unified_oom", &["Invalid buffer size", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES"], Weight::Failure)
+        ..Sign::new("torch.allowed_memory", &["would exceed allowed memory"], Weight::Failure)
+    },
+    Sign {
+        read: device,
+        ..Sign::new(
+            "torch.figures",
+            &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"],
+            Weight::Context,
+        )
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: device,
+        ..Sign::new(
+            "torch.unified_oom",
+            &[
+                "Invalid buffer size", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "PI_ERROR_OUT_OF_RESOURCES",
+                "UR_RESULT_ERROR_OUT_OF_RESOURCES",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
         read: host,
-        ..Sign::new("torch.host_oom", &["DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory", "CPUAllocator.cpp", "alloc_cpu.cpp", "posix_memalign", "$ Torch: not enough memory", "not enough memory: you tried to allocate"], Weight::Failure)
+        ..Sign::new(
+            "torch.host_oom",
+            &[
+                "DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory",
+                "CPUAllocator.cpp", "alloc_cpu.cpp", "posix_memalign", "$ Torch: not enough memory",
+                "not enough memory: you tried to allocate",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
         read: pinned,
-        ..Sign::new("torch.pinned_oom", &["bytes on host: CUDA_ERROR_OUT_OF_MEMORY", "could not allocate pinned host memory", "failed to alloc pinned"], Weight::Failure)
+        ..Sign::new(
+            "torch.pinned_oom",
+            &[
+                "bytes on host: CUDA_ERROR_OUT_OF_MEMORY", "could not allocate pinned host memory",
+                "failed to alloc pinned",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -49,19 +106,38 @@ pub const SIGNS: &[Sign] = &[
         read: shared,
         ..Sign::new(
             "torch.shared_memory",
-            &["insufficient shared memory", "unable to allocate shared memory(shm)", "unable to mmap memory: you tried to mmap", "from file </torch_", "unable to write to file </torch_", "unable to resize file </torch", "It is possible that dataloader's workers are out of shared memory", "might be caused by insufficient shared memory"],
+            &[
+                "insufficient shared memory",
+                "unable to allocate shared memory(shm)",
+                "unable to mmap memory: you tried to mmap",
+                "from file </torch_",
+                "unable to write to file </torch_",
+                "unable to resize file </torch",
+                "It is possible that dataloader's workers are out of shared memory",
+                "might be caused by insufficient shared memory",
+            ],
             Weight::Failure,
         )
     },
-    Sign { resource: Some(Resource::SharedMemory), ..Sign::new("torch.shared_object", &["unable to open shared memory object </torch_"], Weight::Symptom) },
-    Sign { resource: Some(Resource::GpuMemory), ..Sign::new("ray.task_oom", &["RayTaskError(OutOfMemoryError)"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        ..Sign::new("torch.shared_object", &["unable to open shared memory object </torch_"], Weight::Symptom)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new("ray.task_oom", &["RayTaskError(OutOfMemoryError)"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::HostMemory),
         read: worker,
         also: &["Killed", "SIGKILL", "signal 9"],
         ..Sign::new("torch.worker_killed", &["DataLoader worker (pid"], Weight::Symptom)
     },
-    Sign { read: worker, unless: &["Bus error", "Killed", "SIGKILL", "signal 9"], ..Sign::new("torch.worker_gone", &["DataLoader worker (pid"], Weight::Symptom) },
+    Sign {
+        read: worker,
+        unless: &["Bus error", "Killed", "SIGKILL", "signal 9"],
+        ..Sign::new("torch.worker_gone", &["DataLoader worker (pid"], Weight::Symptom)
+    },
     Sign {
         resource: Some(Resource::SharedMemory),
         cause: Some(Code::WorkerSharedMemory),
@@ -84,7 +160,19 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::ReservedAtStart),
         read: vllm,
-        ..Sign::new("vllm.no_blocks", &["No available memory for the cache blocks", "maximum number of tokens that can be stored in KV cache", "is larger than the available KV cache memory", "larger than the maximum number of tokens that can be stored", "To serve at least one request with the model", "Capture cuda graph failed: CUDA out of memory", "Not enough memory. Please try to increase --mem-fraction-static"], Weight::Failure)
+        ..Sign::new(
+            "vllm.no_blocks",
+            &[
+                "No available memory for the cache blocks",
+                "maximum number of tokens that can be stored in KV cache",
+                "is larger than the available KV cache memory",
+                "larger than the maximum number of tokens that can be stored",
+                "To serve at least one request with the model",
+                "Capture cuda graph failed: CUDA out of memory",
+                "Not enough memory. Please try to increase --mem-fraction-static",
+            ],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -99,7 +187,10 @@ pub const SIGNS: &[Sign] = &[
 
 /// The figures of a failed allocation on a device, in every generation of the message.
 fn device(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "Tried to allocate")).or_else(|| size_after(text, "Invalid buffer size:"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| size_after(text, "Tried to allocate"))
+        .or_else(|| size_after(text, "Invalid buffer size:"));
     numbers.capacity_bytes = numbers
         .capacity_bytes
         .or_else(|| size_after(text, "total capacity of"))
@@ -118,24 +209,33 @@ fn device(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_before(text, "is allocated by PyTorch"))
         .or_else(|| size_after(text, "MPS allocated:"))
         .or_else(|| size_before(text, "allocated;"));
-    let unallocated = size_before(text, "is reserved by PyTorch but unallocated").or_else(|| size_before(text, "cached)"));
+    let unallocated =
+        size_before(text, "is reserved by PyTorch but unallocated").or_else(|| size_before(text, "cached)"));
     numbers.reserved_bytes = numbers
         .reserved_bytes
         .or_else(|| size_before(text, "reserved in total"))
         .or_else(|| size_before(text, "reserved by PyTorch in total"))
         .or_else(|| Some(numbers.allocated_bytes?.saturating_add(unallocated?)));
-    numbers.free_bytes = numbers.free_bytes.or_else(|| size_before(text, "is free")).or_else(|| size_before(text, "free;")).or_else(|| size_before(text, "free)"));
+    numbers.free_bytes = numbers
+        .free_bytes
+        .or_else(|| size_before(text, "is free"))
+        .or_else(|| size_before(text, "free;"))
+        .or_else(|| size_before(text, "free)"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "this process has"));
     if numbers.others.is_empty() {
         numbers.others = others(text);
     }
     if numbers.device.is_none() {
-        numbers.device = number_after(text, "(GPU ").or_else(|| number_after(text, ". GPU ")).map(|index| format!("GPU {index}"));
+        numbers.device =
+            number_after(text, "(GPU ").or_else(|| number_after(text, ". GPU ")).map(|index| format!("GPU {index}"));
     }
 }
 
 fn pinned(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "failed to alloc")).or_else(|| bytes_after(text, "memory of size"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| bytes_after(text, "failed to alloc"))
+        .or_else(|| bytes_after(text, "memory of size"));
 }
 
 /// `Process 3746 has 23.62 GiB memory in use.` In a container the numbers are the host's, and this process may be among them.
@@ -163,7 +263,11 @@ fn host(text: &str, numbers: &mut Numbers) {
 }
 
 fn shared(text: &str, numbers: &mut Numbers) {
-    numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "you tried to mmap")).or_else(|| bytes_after(text, "unable to mmap")).or_else(|| bytes_after(text, "tried to allocate"));
+    numbers.requested_bytes = numbers
+        .requested_bytes
+        .or_else(|| bytes_after(text, "you tried to mmap"))
+        .or_else(|| bytes_after(text, "unable to mmap"))
+        .or_else(|| bytes_after(text, "tried to allocate"));
 }
 
 fn worker(text: &str, numbers: &mut Numbers) {
@@ -184,7 +288,8 @@ fn vllm(text: &str, numbers: &mut Numbers) {
             numbers.free_bytes = Some((free.value * unit as f64) as u64);
             numbers.capacity_bytes = Some((total.value * unit as f64) as u64);
         }
-        numbers.requested_bytes = numbers.requested_bytes.or_else(|| after(figures, "utilization (").and_then(|tail| size_after(tail, ",")));
+        numbers.requested_bytes =
+            numbers.requested_bytes.or_else(|| after(figures, "utilization (").and_then(|tail| size_after(tail, ",")));
     }
     // (4.26 GiB KV cache is needed, which is larger than the available KV cache memory (4.25 GiB)
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_before(text, "KV cache is needed"));

@@ -14,14 +14,8 @@ const SIGNS: [(char, &str); 8] =
 
 /// What each part is, in a few plain words.
 pub(super) const WHY: [&str; 8] = [
-    "the weights",
-    "how to change each weight",
-    "what it remembers per weight",
-    "kept for the backward pass",
-    "the batch and its labels",
-    "needed for a moment",
-    "scratch of kernels",
-    "rounding and gaps",
+    "the weights", "how to change each weight", "what it remembers per weight", "kept for the backward pass",
+    "the batch and its labels", "needed for a moment", "scratch of kernels", "rounding and gaps",
 ];
 
 /// The context's place among the parts.

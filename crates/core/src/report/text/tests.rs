@@ -120,12 +120,7 @@ fn time_is_said_in_words() {
     let said: Vec<String> =
         [1.0, 1.01, 1.06, 1.31, 0.7, 2.0, f64::NAN].map(time).map(|words| words.replace(GLUE, " ")).to_vec();
     let expected = [
-        "as fast",
-        "as fast",
-        "about 5 % slower",
-        "about 30 % slower",
-        "about 30 % faster",
-        "about 2.0 times as long",
+        "as fast", "as fast", "about 5 % slower", "about 30 % slower", "about 30 % faster", "about 2.0 times as long",
         "unknown time",
     ];
     assert_eq!(said, expected);

@@ -12,30 +12,14 @@ const EXACT: [&str; 4] = ["mse", "meansquarederror", "mae", "meanabsoluteerror"]
 
 /// Losses that exist and are counted as one elementwise function of output and label, as mean squared error is.
 const APPROXIMATED: [&str; 14] = [
-    "mape",
-    "meanabsolutepercentageerror",
-    "msle",
-    "meansquaredlogarithmicerror",
-    "huber",
-    "logcosh",
-    "hinge",
-    "squaredhinge",
-    "categoricalhinge",
-    "kldivergence",
-    "poisson",
-    "cosinesimilarity",
-    "dice",
-    "tversky",
+    "mape", "meanabsolutepercentageerror", "msle", "meansquaredlogarithmicerror", "huber", "logcosh", "hinge",
+    "squaredhinge", "categoricalhinge", "kldivergence", "poisson", "cosinesimilarity", "dice", "tversky",
 ];
 
 /// Cross-entropies, of which the focal ones are counted as plain ones.
 const CROSS_ENTROPIES: [&str; 6] = [
-    "sparsecategoricalcrossentropy",
-    "categoricalcrossentropy",
-    "categoricalfocalcrossentropy",
-    "binarycrossentropy",
-    "bce",
-    "binaryfocalcrossentropy",
+    "sparsecategoricalcrossentropy", "categoricalcrossentropy", "categoricalfocalcrossentropy", "binarycrossentropy",
+    "bce", "binaryfocalcrossentropy",
 ];
 
 fn plain(name: &str) -> String {

@@ -63,16 +63,9 @@ pub(super) fn find(class: &str) -> Option<&'static Entry> {
 #[cfg(test)]
 const NOT_LAYERS: &[&str] = &[
     // Base classes, without a call of their own.
-    "Layer",
-    "Wrapper",
-    "InputSpec",
-    // A function that makes an InputLayer.
-    "Input",
-    // Foreign code inside a layer: imported as custom layers, with a note.
-    "FlaxLayer",
-    "JaxLayer",
-    "TFSMLayer",
-    "TorchModuleWrapper",
+    "Layer", "Wrapper", "InputSpec", // A function that makes an InputLayer.
+    "Input",     // Foreign code inside a layer: imported as custom layers, with a note.
+    "FlaxLayer", "JaxLayer", "TFSMLayer", "TorchModuleWrapper",
 ];
 
 /// The registry.

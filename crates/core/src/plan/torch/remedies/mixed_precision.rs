@@ -20,52 +20,12 @@ pub struct MixedPrecision;
 /// Ops that autocast runs in float32 on CUDA, and the backward ops of those. Source: "CUDA Ops that can autocast to float32"
 /// in the manual of `torch.amp`, PyTorch 2.11.
 const FLOAT32: [&str; 46] = [
-    "acos",
-    "asin",
-    "binary_cross_entropy",
-    "cosh",
-    "cosine_embedding_loss",
-    "cdist",
-    "cosine_similarity",
-    "cross_entropy_loss",
-    "cumprod",
-    "cumsum",
-    "dist",
-    "erfinv",
-    "exp",
-    "expm1",
-    "group_norm",
-    "hinge_embedding_loss",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "log",
-    "log10",
-    "log_softmax",
-    "log1p",
-    "log2",
-    "margin_ranking_loss",
-    "mse_loss",
-    "multilabel_margin_loss",
-    "nll_loss",
-    "nll_loss2d",
-    "norm",
-    "pdist",
-    "pow",
-    "prod",
-    "reciprocal",
-    "renorm",
-    "rsqrt",
-    "sinh",
-    "smooth_l1_loss",
-    "soft_margin_loss",
-    "softmax",
-    "softplus",
-    "sum",
-    "tan",
-    "huber_loss",
-    "mean",
-    "linalg_vector_norm",
+    "acos", "asin", "binary_cross_entropy", "cosh", "cosine_embedding_loss", "cdist", "cosine_similarity",
+    "cross_entropy_loss", "cumprod", "cumsum", "dist", "erfinv", "exp", "expm1", "group_norm", "hinge_embedding_loss",
+    "kl_div", "l1_loss", "layer_norm", "log", "log10", "log_softmax", "log1p", "log2", "margin_ranking_loss",
+    "mse_loss", "multilabel_margin_loss", "nll_loss", "nll_loss2d", "norm", "pdist", "pow", "prod", "reciprocal",
+    "renorm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss", "softmax", "softplus", "sum", "tan", "huber_loss",
+    "mean", "linalg_vector_norm",
 ];
 /// Ops whose result is float32 as soon as one input is: with a residual stream, most of the time.
 const WIDEST: [&str; 6] = ["add", "sub", "mul", "div", "embedding", "embedding_dense"];
@@ -230,29 +190,15 @@ mod tests {
     #[test]
     fn ops_are_told_apart_by_name() {
         for op in [
-            "aten._softmax",
-            "aten._log_softmax.default",
-            "aten.native_layer_norm",
-            "aten.native_layer_norm_backward",
-            "aten._softmax_backward_data",
-            "aten.nll_loss_forward",
-            "aten.add.Tensor",
-            "aten.add_",
-            "aten.embedding",
+            "aten._softmax", "aten._log_softmax.default", "aten.native_layer_norm", "aten.native_layer_norm_backward",
+            "aten._softmax_backward_data", "aten.nll_loss_forward", "aten.add.Tensor", "aten.add_", "aten.embedding",
         ] {
             assert!(stays_float32(op), "{op}");
         }
         for op in [
-            "aten.convolution",
-            "aten.mm",
-            "aten.addmm",
-            "aten.gelu",
-            "aten.native_batch_norm",
-            "aten.cudnn_batch_norm",
-            "aten.convolution_backward",
-            "aten.native_dropout",
-            "aten.max_pool2d_with_indices",
-            "",
+            "aten.convolution", "aten.mm", "aten.addmm", "aten.gelu", "aten.native_batch_norm",
+            "aten.cudnn_batch_norm", "aten.convolution_backward", "aten.native_dropout",
+            "aten.max_pool2d_with_indices", "",
         ] {
             assert!(!stays_float32(op), "{op}");
         }

@@ -44,20 +44,8 @@ fn registry(name: &str) -> Option<Update> {
 
 /// The names of the optimizers that are modelled.
 pub const NAMES: [&str; 14] = [
-    "sgd",
-    "rmsprop",
-    "adagrad",
-    "adadelta",
-    "adam",
-    "adamw",
-    "adamax",
-    "nadam",
-    "ftrl",
-    "lion",
-    "adafactor",
-    "lamb",
-    "muon",
-    "schedule_free_adamw",
+    "sgd", "rmsprop", "adagrad", "adadelta", "adam", "adamw", "adamax", "nadam", "ftrl", "lion", "adafactor", "lamb",
+    "muon", "schedule_free_adamw",
 ];
 
 /// Slots of a weight's size that an optimizer keeps for a weight of these dimensions (Muon keeps fewer for matrices).

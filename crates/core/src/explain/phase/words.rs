@@ -1,0 +1,195 @@
+//! The words by which a frame or a line of a log shows what a job was doing.
+//!
+//! In: nothing. Out: tables. They come from the frameworks' sources and from users' tracebacks; a new library is one more word here.
+
+use super::Phase;
+
+/// Words in a file's path, a function's name or a line of code.
+pub(super) struct Rule {
+    pub(super) phase: Phase,
+    pub(super) file: &'static [&'static str],
+    pub(super) function: &'static [&'static str],
+    pub(super) code: &'static [&'static str],
+}
+
+/// The first that holds for a frame decides it.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        phase: Phase::Checkpoint,
+        file: &[
+            "torch/serialization", "torch\\serialization", "/checkpoint/state_dict", "checkpointing.py", "saving_lib",
+            "model_checkpoint", "save_load",
+        ],
+        function: &[
+            "save_checkpoint", "_save_checkpoint", "save_pretrained", "save_model", "_save", "save_weights",
+            "save_state", "full_state_dict", "_gather_state_dict", "dump_checkpoint", "get_state_dict", "deepcopy",
+            "__deepcopy__", "consolidate_state_dict", "_zero3_consolidated_16bit_state_dict",
+        ],
+        code: &[
+            "torch.save(", "torch.load(", "deepcopy(", ".save_checkpoint(", ".save_pretrained(", "save_weights(",
+            "model.save(", "np.save(", "pickle.dump(",
+        ],
+    },
+    Rule {
+        phase: Phase::Update,
+        file: &[
+            "/torch/optim/", "\\torch\\optim\\", "/optimizers/", "\\optimizers\\", "ops/adam", "bitsandbytes/optim",
+            "fused_adam", "stage_1_and_2", "zero/stage", "optax", "/optimizer.py", "galore", "adafactor.py",
+        ],
+        function: &[
+            "apply_gradients", "_create_slots", "_init_group", "init_state", "initialize_optimizer_states",
+            "_init_state", "update_step", "add_variable_from_reference", "apply_updates", "_resource_apply_dense",
+        ],
+        code: &[
+            "optimizer.step(", "opt.step(", "optim.step(", "apply_gradients(", "optimizer.update(", "tx.update(",
+            "exp_avg", "scaler.step(", "optimizer.build(",
+        ],
+    },
+    Rule {
+        phase: Phase::Backward,
+        file: &["/autograd/", "\\autograd\\", "backprop.py", "imperative_grad"],
+        function: &[
+            "backward", "run_backward", "_engine_run_backward", "gradient", "_gradient_function", "value_and_grad",
+            "compute_gradients", "backward_pass",
+        ],
+        code: &[".backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
+    },
+    Rule {
+        phase: Phase::LoadModel,
+        file: &[
+            "modeling_utils.py", "model_loader", "checkpoint_loader", "load_checkpoint", "accelerate/utils/modeling",
+            "safetensors", "weight_utils", "initializers", "core_model_loading",
+        ],
+        function: &[
+            "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict",
+            "load_checkpoint", "set_module_tensor_to_device", "init_weights", "setup",
+            "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable",
+            "load_pretrained_model", "_materialize_copy", "_load_checkpoint", "load_checkpoint_and_dispatch",
+            "dispatch_model", "load_lora_adapter", "reset_parameters", "batch_set_value", "from_preset",
+            "weighs_to_device", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild",
+            "__init__",
+        ],
+        code: &[
+            "model.to(", "model.cuda(", "net.to(", "net.cuda(", ".from_pretrained(", "load_state_dict(",
+            "model = model", "module.to(", "pipe.to(", "pipeline.to(", "nn.Parameter(", "self.weight = ",
+            "generator.to(", "encoder.to(", "unet.to(", "vae.to(", "model.half(", "model.float(", "pipe = ",
+            "init_params", "model.init(", "load_model(", "DistributedDataParallel(", "self.model.to(",
+            "self.model.cuda(", "transformer.to(", "from_preset(", ".weight.data.to(", "variables_initializer(",
+            "load_weights(", "init_xmap(", "initialize_variables(",
+        ],
+    },
+    Rule {
+        phase: Phase::LoadData,
+        file: &[
+            "pandas/", "pandas\\", "sklearn/preprocessing", "sklearn/feature", "/parsers/", "datasets/arrow",
+            "io/parsers", "dataloader.py", "collate.py", "fetch.py", "scipy/sparse", "sklearn/utils/validation",
+            "shape_base.py", "npyio.py", "data_adapter", "pyarrow", "csv.py", "dataset_ops.py", "numpy_utils.py",
+            "h5py",
+        ],
+        function: &[
+            "read_csv", "read_table", "read_parquet", "read_json", "read_excel", "load_data", "load_dataset",
+            "toarray", "todense", "to_categorical", "get_dummies", "default_collate", "vstack", "hstack",
+            "concatenate", "stack", "__getitem__", "fit_transform", "transform", "astype", "load_images",
+            "prepare_data", "read_data", "preprocess", "merge", "concat", "pivot", "_collate_fn", "collate_fn",
+            "load_training_data", "get_data", "make_dataset", "create_dataset",
+        ],
+        code: &[
+            "read_csv(", "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(",
+            "np.hstack(", ".astype(", "to_categorical(", "pd.concat(", "get_dummies(", ".toarray(", ".todense(",
+            "np.empty(", "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
+            "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(",
+            "read_parquet(", "from_tensor_slices(", ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(",
+            "Image.open(", "imread(", ".read(", ".readlines(", "np.full(", "np.ndarray(", "read_table(", "np.dot(",
+            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
+        ],
+    },
+    Rule {
+        phase: Phase::MoveData,
+        file: &[
+            "data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py",
+            "ops/convert_to_tensor", "apply_func.py", "send_to_device",
+        ],
+        function: &[
+            "scatter", "pin_memory", "convert_to_eager_tensor", "constant", "send_to_device", "move_data_to_device",
+            "batch_to_device", "device_put", "_prepare_input", "_prepare_inputs", "transfer_batch_to_device",
+        ],
+        code: &[
+            ".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(",
+            "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", "data.copy_(", ".data.resize_(",
+            "device=device", "device='cuda", "device=\"cuda",
+        ],
+    },
+    Rule {
+        phase: Phase::Forward,
+        file: &[
+            "/nn/modules/", "\\nn\\modules\\", "mmdet", "detectron2/modeling", "/heads/", "/nn/functional",
+            "\\nn\\functional", "torch/functional", "/layers/", "\\layers\\", "modeling_", "xformers", "flash_attn",
+            "attention", "diffusers/models", "/models/", "/losses", "transformer", "timm/", "loss.py", "nn_ops.py",
+            "gen_nn_ops", "linen/",
+        ],
+        function: &[
+            "forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode",
+            "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step",
+            "execute_model", "profile_run",
+        ],
+        code: &[
+            "F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(",
+            "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ",
+            "torch.baddbmm(", "softmax", "zeros_like(", "train_step(", "update_step(", "loss_and_grad",
+        ],
+    },
+    Rule {
+        phase: Phase::Compile,
+        file: &["pxla.py", "compiler.py", "mlir.py", "_inductor", "triton/"],
+        function: &["backend_compile", "compile_or_get_cached", "cached_compile", "_compile_and_write_cache"],
+        code: &[],
+    },
+];
+
+pub(super) const EVALUATE: &[&str] = &[
+    "evaluate", "evaluation", "validate", "validation", "_validate", "eval_step", "prediction_step", "prediction_loop",
+    "test_step", "val_step", "validation_step", "run_validation", "do_validation", "val_epoch", "evaluation_loop",
+    "valid_step", "eval_epoch", "test_epoch", "run_evaluation", "val_one_epoch", "evaluate_model",
+    "_maybe_log_save_evaluate", "on_validation", "compute_metrics",
+];
+pub(super) const PREDICT: &[&str] =
+    &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
+pub(super) const TRAIN: &[&str] = &[
+    "train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator",
+    "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model",
+];
+
+/// Lines of a log that tell what is being done, in the words of common programs.
+pub(super) const TOLD: &[(Phase, &[&str])] = &[
+    (
+        Phase::Evaluate,
+        &[
+            "Evaluation [", "Starting evaluation", "Running evaluation", "Running Evaluation", "Running validation",
+            "Validating", "Evaluating", "Valid (", "Validation:", "Running executor for Evaluator",
+            "Running Prediction", "begin validation",
+        ],
+    ),
+    (
+        Phase::Checkpoint,
+        &[
+            "Saving checkpoint", "Saving model", "saving model to", "Saving the model", "Restoring checkpoint",
+            "Writing checkpoint",
+        ],
+    ),
+    (
+        Phase::LoadModel,
+        &[
+            "Creating the model", "Creating model", "Loading checkpoint shards", "Loading model", "Building model",
+            "Loading weights", "Loading pipeline components", "Loading safetensors", "Building the model",
+            "Loading the model", "load model", "Initializing model",
+        ],
+    ),
+    (
+        Phase::LoadData,
+        &[
+            "Loading data", "Reading data", "Loading images", "Preprocessing data", "Loading training data",
+            "Loading the data", "Generating train split", "Loading dataset", "Filling up shuffle buffer",
+            "Creating features from dataset", "Caching images",
+        ],
+    ),
+];
