@@ -64,6 +64,10 @@ fn is_escaped(text: &str) -> bool {
 /// One line without what is only for the eye.
 pub fn clean(text: &str) -> String {
     let cut = text.char_indices().nth(LONGEST_LINE).map_or(text, |(at, _)| &text[..at]);
+    // Most lines have nothing to take out.
+    if cut.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t') {
+        return cut.trim_end().to_owned();
+    }
     let mut plain = String::with_capacity(cut.len());
     let mut characters = cut.chars().peekable();
     while let Some(c) = characters.next() {

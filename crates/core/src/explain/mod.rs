@@ -33,9 +33,10 @@ use clean::Line;
 use excerpt::Excerpt;
 use growth::Followed;
 use phase::{Phase, Place};
-use scan::{Reader, Scanner};
+use scan::{Needs, Reader, Scanner};
 use sign::{Sign, Weight};
 use sizes::has_any;
+use traceback::Frame;
 
 /// Sightings of one sign that are kept: the first ones and the last ones.
 const KEPT: usize = 6;
@@ -110,16 +111,26 @@ pub fn explain(log: &[u8]) -> Explanation {
 }
 
 impl Reader for Seen {
-    fn line(&mut self, phrases: &[usize], line: &Line) -> bool {
-        if phrases.iter().any(|&phrase| self.signs_of_phrase[phrase].is_empty()) {
+    fn line(&mut self, phrases: &[usize], line: &Line) -> Needs {
+        let signs = self.signs(phrases, &line.text);
+        // The sizes of failed requests are no figures of what is in use.
+        let fails = signs.iter().any(|sign| sign.weight >= Weight::Symptom);
+        if !fails && phrases.iter().any(|&phrase| self.signs_of_phrase[phrase].is_empty()) {
             self.followed.push(line.number, &line.text);
         }
-        !self.signs(phrases, &line.text).is_empty()
+        let needs = signs.into_iter().map(|sign| match sign.weight {
+            Weight::Warning => Needs::Alone,
+            Weight::Context => Needs::Below,
+            Weight::Symptom | Weight::Denial | Weight::Failure => Needs::Around,
+        });
+        needs.max().unwrap_or(Needs::Nothing)
     }
 
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt) {
+        let mut around = Around::default();
         for sign in self.signs(phrases, &excerpt.line.text) {
-            self.keep(sign, excerpt);
+            let sighting = sighting(sign, excerpt, &mut around);
+            self.keep(sighting);
         }
     }
 }
@@ -142,10 +153,10 @@ impl Seen {
     }
 
     /// Keeps a sighting, unless there are enough of its kind: then the newest takes the place of the one before it.
-    fn keep(&mut self, sign: &'static Sign, excerpt: &Excerpt) {
+    fn keep(&mut self, sighting: Sighting) {
+        let sign = sighting.sign;
         let same: Vec<usize> =
             (0..self.sightings.len()).filter(|&index| self.sightings[index].sign.id == sign.id).collect();
-        let sighting = sighting(sign, excerpt);
         if let Some(&last) = same.last() {
             let previous = &mut self.sightings[last];
             // The same line twice (a log and its traceback, ranks that say the same) adds only what it has more.
@@ -170,32 +181,53 @@ impl Seen {
     }
 }
 
-fn sighting(sign: &'static Sign, excerpt: &Excerpt) -> Sighting {
+/// What stands around a line, read once for all its signs.
+#[derive(Default)]
+struct Around {
+    /// Its frames and the place they show: on a device, and on the host.
+    places: [Option<(Vec<Frame>, Option<Place>)>; 2],
+    joined: Option<[String; 2]>,
+}
+
+impl Around {
+    fn place(&mut self, excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
+        self.places[usize::from(on_host)].get_or_insert_with(|| placed(excerpt, on_host)).clone()
+    }
+
+    /// The message as it was before a terminal wrapped it, at a blank or in the middle of a word.
+    fn joined(&mut self, excerpt: &Excerpt) -> &[String; 2] {
+        self.joined.get_or_insert_with(|| [excerpt.joined(" "), excerpt.joined("")])
+    }
+}
+
+/// The frames around a line and where they say that the job was.
+fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
+    let before = excerpt.before_by_speaker();
+    let frames = traceback::frames(&before);
+    if let Some(place) = phase::place(&frames, on_host) {
+        return (frames, Some(place));
+    }
+    // Printed before its traceback.
+    let below = traceback::frames(&excerpt.after_by_speaker());
+    if let Some(place) = phase::place(&below, on_host) {
+        return (below, Some(place));
+    }
+    (frames, phase::told(&before))
+}
+
+fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sighting {
     let mut numbers = Numbers::default();
     (sign.read)(&excerpt.line.text, &mut numbers);
     if sign.weight != Weight::Warning {
-        // Wrapped by a terminal: at a blank, or in the middle of a word.
-        (sign.read)(&excerpt.joined(" "), &mut numbers);
+        let [spaced, glued] = around.joined(excerpt);
+        (sign.read)(spaced, &mut numbers);
         if numbers.requested_bytes.is_none() {
-            (sign.read)(&excerpt.joined(""), &mut numbers);
+            (sign.read)(glued, &mut numbers);
         }
     }
-    let speaks = matches!(sign.weight, Weight::Failure | Weight::Symptom | Weight::Denial);
     let (mut frames, mut place) = (Vec::new(), None);
-    if speaks {
-        let on_host = sign.resource == Some(Resource::HostMemory);
-        let before = excerpt.before_by_speaker();
-        frames = traceback::frames(&before);
-        place = phase::place(&frames, on_host);
-        if place.is_none() {
-            // Printed before its traceback.
-            let below = traceback::frames(&excerpt.after_by_speaker());
-            place = phase::place(&below, on_host);
-            if place.is_some() {
-                frames = below;
-            }
-        }
-        place = place.or_else(|| phase::told(&before));
+    if sign.weight >= Weight::Symptom {
+        (frames, place) = around.place(excerpt, sign.resource == Some(Resource::HostMemory));
         // Where the operation itself is named, it says more than the frames around it.
         if let Some(op) = numbers.op.as_deref().filter(|op| has_any(op, &["gradient_tape", "gradients/", "_grad/"])) {
             place = Some(Place { phase: Phase::Backward, shown_by: op.chars().take(160).collect(), training: true });

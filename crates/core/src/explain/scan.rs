@@ -18,13 +18,29 @@ const BEFORE_BYTES: usize = 48 << 10;
 const AFTER_BYTES: usize = 12 << 10;
 /// A physical line longer than this is looked at piece by piece around its matches.
 const LINE_WINDOW_BYTES: usize = 16 << 10;
-/// How often one phrase is looked at in a stretch.
+/// How often one phrase is looked at in a stretch, and how often once it has been seen very often.
 const LOOKS_IN_STRETCH: u32 = 24;
+const LOOKS_WHEN_COMMON: u32 = 2;
+/// A phrase that was looked at this often is common.
+const COMMON: u32 = 240;
+
+/// What must be known of the lines around a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// It says nothing.
+    Nothing,
+    /// It stands for itself.
+    Alone,
+    /// Those below, which may continue it.
+    Below,
+    /// Those above, too.
+    Around,
+}
 
 /// Who is told of lines with phrases.
 pub trait Reader {
-    /// A line, and the phrases in it as indices: whether it says something.
-    fn line(&mut self, phrases: &[usize], line: &Line) -> bool;
+    /// A line, and the phrases in it as indices: what is needed to understand it.
+    fn line(&mut self, phrases: &[usize], line: &Line) -> Needs;
 
     /// A line that says something, with what stands around it.
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt);
@@ -34,6 +50,8 @@ pub trait Reader {
 pub struct Scanner {
     phrases: AhoCorasick,
     buffer: Vec<u8>,
+    /// How often each phrase was looked at.
+    looked: Vec<u32>,
     /// Everything before this offset of the buffer was scanned.
     scanned: usize,
     /// Line feeds before `counted` in all that came so far.
@@ -51,7 +69,8 @@ impl Scanner {
             .kind(Some(AhoCorasickKind::DFA))
             .build(phrases)
             .expect("a few hundred short phrases make a small automaton");
-        Scanner { phrases, buffer: Vec::new(), scanned: 0, lines_before: 0, counted: 0 }
+        let looked = vec![0; phrases.patterns_len()];
+        Scanner { phrases, buffer: Vec::new(), looked, scanned: 0, lines_before: 0, counted: 0 }
     }
 
     /// All phrases in a text, as indices into the list given at the start; each once.
@@ -92,12 +111,14 @@ impl Scanner {
             if start >= end {
                 break;
             }
-            let look = &mut looks[found.pattern().as_usize()];
-            *look += 1;
-            if *look > LOOKS_IN_STRETCH {
+            let phrase = found.pattern().as_usize();
+            let most = if self.looked[phrase] > COMMON { LOOKS_WHEN_COMMON } else { LOOKS_IN_STRETCH };
+            if looks[phrase] >= most {
                 at = stop;
                 continue;
             }
+            looks[phrase] += 1;
+            self.looked[phrase] += 1;
             at = self.look(start, stop, reader).max(stop);
         }
         self.scanned = at.max(end).min(self.buffer.len());
@@ -112,13 +133,12 @@ impl Scanner {
         let number = self.number(line_start);
         let pieces = clean::lines(&self.buffer[line_start..line_end], number);
         // What stands around a line is only made ready for those that say something: most phrases are found in lines that do not.
-        let spoken: Vec<usize> = (0..pieces.len())
-            .filter(|&index| reader.line(&self.phrases_in(&pieces[index].text), &pieces[index]))
-            .collect();
-        if !spoken.is_empty() {
-            let before = self.before(line_start, number);
-            let after = self.after(line_end, number);
-            for index in spoken {
+        let needs: Vec<Needs> = pieces.iter().map(|piece| reader.line(&self.phrases_in(&piece.text), piece)).collect();
+        let most = needs.iter().copied().max().unwrap_or(Needs::Nothing);
+        if most > Needs::Nothing {
+            let before = if most == Needs::Around { self.before(line_start, number) } else { Vec::new() };
+            let after = if most >= Needs::Below { self.after(line_end, number) } else { Vec::new() };
+            for index in (0..pieces.len()).filter(|&index| needs[index] > Needs::Nothing) {
                 let line = pieces[index].clone();
                 let before = before.iter().chain(&pieces[..index]).cloned().collect();
                 let after = pieces[index + 1..].iter().chain(&after).cloned().collect();
