@@ -112,7 +112,7 @@ impl Explanation {
             doing: case
                 .place
                 .as_ref()
-                .filter(|_| !denied)
+                .filter(|_| !denied && case.of_memory())
                 .map(|place| format!("{} ({})", place.phase.name(), place.shown_by)),
             not_failures: warnings(case),
             planned: None,
@@ -149,14 +149,19 @@ fn evidence(case: &Case, claim: Option<&Claim>) -> Vec<Quote> {
     let mut quotes = vec![quote(failure)];
     let extra = claim.map_or(&[][..], |claim| &claim.lines);
     let wanted = |other: &&Sighting| {
-        let related = other.sign.resource == failure.sign.resource && other.sign.weight >= Weight::Symptom;
+        // Beside a denial: what looks like memory, and is not.
+        let denied = failure.sign.weight == Weight::Denial && other.sign.weight != failure.sign.weight;
+        let same = other.sign.resource == failure.sign.resource || denied;
+        let related = same && other.sign.weight >= Weight::Symptom;
         let figures =
             other.sign.weight == Weight::Context && other.numbers.count() > 0 && failure.sign.weight != Weight::Denial;
         related || figures || extra.contains(&other.line)
     };
     for other in case.sightings.iter().filter(wanted) {
         let quote = quote(other);
-        let known = quotes.iter().any(|known| known.line == quote.line || known.text == quote.text);
+        // Ten lines that differ in a number are one.
+        let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        let known = quotes.iter().any(|known| known.line == quote.line || words(&known.text) == words(&quote.text));
         if !known && quotes.len() < MOST_EVIDENCE {
             quotes.push(quote);
         }
@@ -206,7 +211,7 @@ fn missing(case: &Case) -> Vec<Missing> {
                 });
             }
         }
-        Some(Resource::HostMemory | Resource::ContainerLimit) if failure.sign.weight == Weight::Symptom => {
+        Some(Resource::HostMemory | Resource::ContainerLimit) | None if failure.sign.weight <= Weight::Denial => {
             let how =
                 "sudo dmesg -T | grep -i -E 'out of memory|oom' (journalctl -k, kubectl describe pod, sacct -j JOB)";
             found.push(Missing { fact: "who ended the process", how });

@@ -145,11 +145,16 @@ impl Case {
 /// last; of several, the one with figures, and of those the first: the others follow from it.
 fn primary(sightings: &[Sighting]) -> Option<usize> {
     let strong = |sighting: &Sighting| STRONG_DENIALS.contains(&sighting.sign.id);
+    // What a job caught and did again, with less, did not end it.
+    let retried = |sighting: &Sighting| {
+        sightings.iter().any(|other| other.sign.id == "job.retried" && other.line == sighting.line)
+    };
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let assertion = sightings.iter().position(strong);
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
+            _ if retried(sighting) => return None,
             _ if resumed && sighting.sign.id == "dask.paused" => return None,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,

@@ -35,6 +35,8 @@ fn pieces(raw: &str) -> Vec<String> {
         if part.is_empty() && raw.contains('\r') {
             continue;
         }
+        let message = message_of_json(part);
+        let part = message.as_deref().unwrap_or(part);
         if is_escaped(part) {
             let plain = part
                 .replace("\\\\n", "\n")
@@ -53,6 +55,31 @@ fn pieces(raw: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// The message of a line that is a JSON object, as containers write them; still escaped. What loggers write has its traceback
+/// under another key and stays whole.
+fn message_of_json(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if !line.starts_with('{') {
+        return None;
+    }
+    let key = ["\"log\":\"", "\"log\": \""].into_iter().find_map(|key| line.find(key).map(|at| at + key.len()));
+    let start = key?;
+    let mut end = start;
+    let bytes = line.as_bytes();
+    while end < bytes.len() && bytes[end] != b'"' {
+        end += if bytes[end] == b'\\' { 2 } else { 1 };
+    }
+    let inner = line.get(start..end.min(line.len()))?;
+    // The break that ends a line is the line's own.
+    let inner = inner.strip_suffix("\\n").unwrap_or(inner);
+    // Marked as an object, so that breaks inside it count.
+    Some(if inner.contains("\\n") {
+        format!("{{{inner}")
+    } else {
+        inner.replace("\\\"", "\"").replace("\\u001b", "\u{1b}").replace("\\t", "\t")
+    })
 }
 
 /// Whether line breaks are written as `\n`. Paths of Windows have `\n` too (`torch\nn\modules`), but no blanks or capitals after it.

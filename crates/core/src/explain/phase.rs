@@ -83,6 +83,9 @@ pub fn told(lines: &[&str]) -> Option<Place> {
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);
     let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)))?;
+    let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
+    let phase =
+        if phase == Phase::MoveData && frames.iter().any(|frame| reading(&frame)) { Phase::Checkpoint } else { phase };
     // What reads a checkpoint may be making a model of it.
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
@@ -184,7 +187,9 @@ fn evaluates(code: &str) -> bool {
 }
 
 fn shown(frame: &Frame) -> String {
-    let code = if frame.code.is_empty() { String::new() } else { format!(": {}", frame.code) };
+    // A call that goes on below.
+    let open = if frame.code.ends_with(['(', ',', '[', '{']) { "…" } else { "" };
+    let code = if frame.code.is_empty() { String::new() } else { format!(": {}{open}", frame.code) };
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file);
     let text = format!("{file}, in {}{code}", frame.function);
     text.chars().take(160).collect()

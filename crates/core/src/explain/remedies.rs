@@ -249,7 +249,7 @@ pub const REGISTRY: &[Advice] = &[
         SameResult::Exact,
         &[
             torch("torch.cuda.set_per_process_memory_fraction(0.4)"),
-            jax("XLA_PYTHON_CLIENT_MEM_FRACTION=.4 python train.py"),
+            jax("XLA_CLIENT_MEM_FRACTION=.4 python train.py"),
             torch("vllm serve MODEL --gpu-memory-utilization 0.8"),
         ],
     ),
@@ -263,7 +263,9 @@ pub const REGISTRY: &[Advice] = &[
         "stable_shapes",
         "Pad batches to a few sizes, the largest first",
         SameResult::Changed,
-        &[torch("DataLoader(..., collate_fn=pad_to_multiple_of(64))")],
+        &[torch(
+            "DataLoader(dataset, collate_fn=collate)   # pads to a multiple of 64: docs/remedies/stable_shapes.md",
+        )],
     ),
     advice(
         "async_allocator",
@@ -336,7 +338,8 @@ pub const REGISTRY: &[Advice] = &[
         "Read the data as it is needed",
         SameResult::Exact,
         &[
-            keras("keras.utils.PyDataset, tf.data.TextLineDataset, torch IterableDataset: a batch at a time"),
+            keras("class Batches(keras.utils.PyDataset): ...   # reads a batch in __getitem__"),
+            torch("class Rows(torch.utils.data.IterableDataset): ...   # reads in __iter__"),
             any("pl.scan_csv('big.csv'), pd.read_csv('big.csv', chunksize=100_000)"),
         ],
     ),

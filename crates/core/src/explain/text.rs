@@ -37,6 +37,10 @@ impl Explanation {
             (Some(cause), _) if cause.code == Code::NotMemory => {
                 page.headline(Verdict::Tight, "Not a memory failure", &format!(": {}.", cause.because[0]))
             }
+            // Their titles say what ran out.
+            (Some(cause), Some(_)) if says_it(cause.code) => {
+                page.headline(Verdict::DoesNotFit, cause.title, &format!("{}.", sure(cause)));
+            }
             (Some(cause), Some(ran_out)) => {
                 page.headline(Verdict::DoesNotFit, &ran_out, &format!(": {}{}.", lower(cause.title), sure(cause)))
             }
@@ -110,7 +114,7 @@ impl Explanation {
                 "  - ",
                 4,
                 &format!(
-                    "the tensor that failed is the output of {} for a batch of {}",
+                    "the tensor that failed has the shape of the output of {} for a batch of {}",
                     clean(&failed.layer),
                     failed.batch
                 ),
@@ -140,7 +144,7 @@ impl Explanation {
         for (index, quote) in self.evidence.iter().take(LINES).enumerate() {
             if index == 0 {
                 let number = page.dim(&format!("  {:>6}  ", quote.line));
-                page.hanging(&number, 10, &clean(&quote.text).chars().take(FIRST_LINE).collect::<String>());
+                page.hanging(&number, 10, &cut(&clean(&quote.text), FIRST_LINE));
                 continue;
             }
             let number = format!("  {:>6}  ", quote.line);
@@ -206,11 +210,30 @@ impl Explanation {
     }
 }
 
+/// Whether a cause's title names what ran out.
+fn says_it(code: Code) -> bool {
+    matches!(
+        code,
+        Code::WorkerSharedMemory
+            | Code::ContainerOrSchedulerLimit
+            | Code::KernelOomKill
+            | Code::DiskFull
+            | Code::FileDescriptors
+            | Code::Threads
+            | Code::MessageSize
+    )
+}
+
 fn sure(cause: &Named) -> &'static str {
     match cause.confidence {
         Confidence::Certain => "",
         Confidence::Likely | Confidence::Possible => " (likely)",
     }
+}
+
+/// The start of a text, and a mark where it goes on.
+fn cut(text: &str, most: usize) -> String {
+    text.char_indices().nth(most).map_or_else(|| text.to_owned(), |(at, _)| format!("{}…", &text[..at]))
 }
 
 fn capital(text: &str) -> String {

@@ -45,7 +45,9 @@ fn judge(case: &Case) -> Option<Claim> {
             && trained(&failure.frames)
             && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
     });
-    if let Some(frame) = inside.filter(|_| failure.sign.weight == Weight::Failure && case.of(Resource::GpuMemory)) {
+    if let Some(frame) = inside.filter(|_| {
+        failure.sign.weight == Weight::Failure && (case.of(Resource::GpuMemory) || failure.sign.id.starts_with("xla."))
+    }) {
         return Claim::likely(format!("it failed inside a training step (in {})", frame.function));
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {

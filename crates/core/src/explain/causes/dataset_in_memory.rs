@@ -4,6 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code};
 use crate::bytes::{MIB, human};
 
@@ -28,6 +29,12 @@ fn judge(case: &Case) -> Option<Claim> {
     let of_array = case.numbers.wanted_bytes().map_or(String::new(), |bytes| format!(" of {}", human(bytes)));
     if failure.sign.id == "pandas.tokenizing" {
         return Claim::certain("a file was being read whole into a table");
+    }
+    let whole = |frame: &&Frame| {
+        has_any(&frame.code, &["from_tensor_slices("]) || frame.function.ends_with("from_tensor_slices")
+    };
+    if let Some(frame) = failure.frames.iter().find(whole) {
+        return Claim::certain(format!("the whole data is being made a tensor (in {})", frame.function));
     }
     // A small piece that does not fit is the last straw, and says nothing of what filled the memory before.
     let small = case.numbers.wanted_bytes().is_some_and(|bytes| bytes < SMALL_BYTES);

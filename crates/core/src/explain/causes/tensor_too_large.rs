@@ -34,8 +34,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
-    // What an evaluation collects grows with its data: it is not one tensor by mistake.
-    if case.phase() == Some(Phase::Evaluate) {
+    // What an evaluation collects grows with its data, and a data set is one: neither is a tensor by mistake.
+    let slices =
+        |frame: &Frame| frame.function.ends_with("from_tensor_slices") || frame.code.contains("from_tensor_slices(");
+    if case.phase() == Some(Phase::Evaluate) || case.failure()?.frames.iter().any(slices) {
         return None;
     }
     if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
@@ -87,6 +89,11 @@ const PAIRS: [&str; 14] = [
     "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "outer(", "linear_kernel(", "rbf_kernel(",
     "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
 ];
+/// `x @ x.T`: a product with one's own transpose.
+fn squares(code: &str) -> bool {
+    code.contains('@') && [".T", ".t()", "transpose"].iter().any(|turned| code.contains(turned))
+}
+
 /// Code that makes a column for each class.
 const ONE_HOT: [&str; 6] = ["dummies", "one_hot", "onehot", "to_categorical", "np.eye(", "Binarizer"];
 /// A square of fewer rows is small.
@@ -108,7 +115,9 @@ fn all_pairs(case: &Case) -> Option<Claim> {
         }
     }
     let frame = frames.iter().rev().take(6).find(|frame| {
-        has_any(&frame.code, &PAIRS) || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"])
+        has_any(&frame.code, &PAIRS)
+            || squares(&frame.code)
+            || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"])
     })?;
     if case.numbers.wanted_bytes().is_some_and(|bytes| bytes < GIB) {
         return None;

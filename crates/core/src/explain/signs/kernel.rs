@@ -196,5 +196,6 @@ fn ended_by_kill(text: &str) -> bool {
 }
 
 fn exit(text: &str, numbers: &mut Numbers) {
-    numbers.exit_code = numbers.exit_code.or(if text.contains("137") { Some(137) } else { Some(-9) });
+    let said = [("137", 137), ("-9", -9)].iter().find(|(code, _)| text.contains(code)).map(|(_, code)| *code);
+    numbers.exit_code = numbers.exit_code.or(said);
 }

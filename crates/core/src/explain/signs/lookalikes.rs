@@ -78,6 +78,24 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         cause: NOT_MEMORY,
         ..Sign::new(
+            "scheduler.time",
+            &["DUE TO TIME LIMIT", "TERM_RUNLIMIT", "exceeded walltime", "walltime exceeded"],
+            Weight::Denial,
+        )
+    },
+    Sign {
+        ..Sign::new(
+            "job.retried",
+            &[
+                "trying half", "retrying with a smaller", "retrying with batch", "reducing batch size",
+                "reducing the batch",
+            ],
+            Weight::Warning,
+        )
+    },
+    Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new(
             "python.other",
             &[
                 "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:",

@@ -200,8 +200,9 @@ fn device(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_after(text, "max allowed:"))
         .or_else(|| size_after(text, "Total device memory"))
         .or_else(|| size_before(text, "total,"));
-    // A share that was set for this process counts, and not what the card has.
-    numbers.capacity_bytes = size_before(text, "allowed;").or(numbers.capacity_bytes);
+    // A share that was set for this process counts, and not what the card has, what of it is free and who holds the rest.
+    let allowed = size_before(text, "allowed;");
+    numbers.capacity_bytes = allowed.or(numbers.capacity_bytes);
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "already allocated"))
@@ -216,13 +217,15 @@ fn device(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_before(text, "reserved in total"))
         .or_else(|| size_before(text, "reserved by PyTorch in total"))
         .or_else(|| Some(numbers.allocated_bytes?.saturating_add(unallocated?)));
-    numbers.free_bytes = numbers
-        .free_bytes
-        .or_else(|| size_before(text, "is free"))
-        .or_else(|| size_before(text, "free;"))
-        .or_else(|| size_before(text, "free)"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "this process has"));
-    if numbers.others.is_empty() {
+    if allowed.is_none() {
+        numbers.free_bytes = numbers
+            .free_bytes
+            .or_else(|| size_before(text, "is free"))
+            .or_else(|| size_before(text, "free;"))
+            .or_else(|| size_before(text, "free)"));
+    }
+    if allowed.is_none() && numbers.others.is_empty() {
         numbers.others = others(text);
     }
     if numbers.device.is_none() {
