@@ -45,7 +45,7 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 4] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota"];
+const STRONG_DENIALS: [&str; 5] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources"];
 
 impl Case {
     /// Puts the sightings together.

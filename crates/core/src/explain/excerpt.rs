@@ -29,7 +29,10 @@ impl Excerpt {
             if next.is_empty() || starts_anew || next.contains("ried to allocate") {
                 break;
             }
-            text.push_str(between);
+            // A number that was cut in two belongs together.
+            let in_number = text.ends_with(|c: char| c.is_ascii_digit())
+                && next.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+            text.push_str(if in_number { "" } else { between });
             text.push_str(next);
         }
         text

@@ -82,7 +82,12 @@ pub fn told(lines: &[&str]) -> Option<Place> {
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);
-    let (phase, at) = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)))?;
+    let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
+    // In evaluation, inside code that nothing here knows.
+    let Some((phase, at)) = known else {
+        let frame = frames.iter().find(|frame| evaluation(frame))?;
+        return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
+    };
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
     let phase =
         if phase == Phase::MoveData && frames.iter().any(|frame| reading(&frame)) { Phase::Checkpoint } else { phase };

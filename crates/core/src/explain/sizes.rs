@@ -129,8 +129,8 @@ pub fn quantity(text: &str) -> Option<Quantity> {
     let rest = &text[end..];
     let mut rest = rest.strip_prefix(". ").filter(|tail| unit(tail).is_some()).unwrap_or(rest);
     let mut value = value;
-    // `1.2e+09`
-    if let Some(power) = rest.strip_prefix(['e', 'E']).and_then(|tail| tail.strip_prefix('+').or(Some(tail))) {
+    // `1.2e+09`; without a sign it may be the start of a word.
+    if let Some(power) = rest.strip_prefix("e+").or_else(|| rest.strip_prefix("E+")) {
         let length = power.bytes().take_while(u8::is_ascii_digit).count();
         if let (1..=2, Ok(exponent)) = (length, power[..length].parse::<i32>()) {
             value *= 10f64.powi(exponent);
@@ -174,7 +174,7 @@ mod tests {
             ("allocate 512M of", 512 * MIB),
             ("allocate 1.5Gi", 3 * GIB / 2),
             ("allocate 2 Gb", 2 * GIB),
-            ("allocate 1e3 MB", 1000 * MIB),
+            ("allocate 1e+3 MB", 1000 * MIB),
             ("allocate 118. MiB for", 118 * MIB),
             ("allocate 2E", 2 << 60),
         ] {

@@ -34,15 +34,13 @@ fn judge(case: &Case) -> Option<Claim> {
         };
     }
     // No space, said of a file whose path does not show: the frames do.
-    let shared = failure.frames.iter().any(|frame| {
-        has_any(
-            &frame.file,
-            &[
-                "multiprocessing/reductions", "multiprocessing/heap", "shared_memory.py", "synchronize.py",
-                "pandarallel",
-            ],
-        )
-    });
+    let files =
+        ["multiprocessing/reductions", "multiprocessing/heap", "shared_memory.py", "synchronize.py", "pandarallel"];
+    let told = ["_multiprocessing_helpers.py", "pandarallel", "SemLock"];
+    let shared =
+        case.sightings.iter().filter(|sighting| sighting.sign.resource == failure.sign.resource).any(|sighting| {
+            has_any(&sighting.text, &told) || sighting.frames.iter().any(|frame| has_any(&frame.file, &files))
+        });
     (case.of(Resource::Disk) && shared)
         .then(|| Claim::certain("the file without room is one of multiprocessing's, which lie in /dev/shm"))?
 }

@@ -80,7 +80,7 @@ fn says_so(text: &str) -> bool {
         "error", "fail", "exception", "fatal", "check failed", "abort", "exit", "cannot allocate", "could not allocate",
     ];
     let short = text.trim().len() < 60;
-    if has_any(text, &["is not a failure", "... ok", "out of resource:"]) {
+    if has_any(text, &["is not a failure", "... ok", "out of resource:", ": I tensorflow", ": I external"]) {
         return false;
     }
     has_any(text, &failed) || (short && !has_any(text, &advice))

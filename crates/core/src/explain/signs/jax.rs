@@ -35,7 +35,7 @@ pub const SIGNS: &[Sign] = &[
             "xla.hbm",
             &[
                 "Ran out of memory in memory space", "Exceeded hbm capacity", "Attempting to allocate",
-                "Attempting to reserve", "unlikely to have enough memory. Requires", "exceeds the base limit",
+                "Attempting to reserve", "unlikely to have enough memory. Requires",
             ],
             Weight::Failure,
         )

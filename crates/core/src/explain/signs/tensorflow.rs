@@ -5,7 +5,7 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, find, has, size_after};
+use super::super::sizes::{Quantity, after, bytes_after, find, has, quantity, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -224,8 +224,8 @@ fn protocol(text: &str, numbers: &mut Numbers) {
 /// What was free when the device was opened: `Total memory: 7.92GiB`, `freeMemory: 151.25MiB`, `(… with 58 MB memory)`.
 fn at_start(text: &str, numbers: &mut Numbers) {
     if let Some((free, total)) = after(text, "Free memory/Total memory:").and_then(|tail| tail.split_once('/')) {
-        numbers.free_bytes = super::super::sizes::quantity(free).map(|found| found.bytes());
-        numbers.capacity_bytes = super::super::sizes::quantity(total).map(|found| found.bytes());
+        numbers.free_bytes = numbers.free_bytes.or_else(|| quantity(free).map(Quantity::bytes));
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(total).map(Quantity::bytes));
         return;
     }
     numbers.capacity_bytes = numbers
@@ -236,10 +236,8 @@ fn at_start(text: &str, numbers: &mut Numbers) {
         .free_at_start_bytes
         .or_else(|| size_after(text, "Free memory:"))
         .or_else(|| size_after(text, "freeMemory:"));
-    numbers.capacity_bytes = numbers
-        .capacity_bytes
-        .or_else(|| super::super::sizes::size_before(text, "memory)"))
-        .or_else(|| super::super::sizes::size_before(text, "memory:"));
+    numbers.capacity_bytes =
+        numbers.capacity_bytes.or_else(|| size_before(text, "memory)")).or_else(|| size_before(text, "memory:"));
 }
 
 fn dump(text: &str, numbers: &mut Numbers) {

@@ -180,8 +180,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("transformers.offload", &["Some modules are dispatched on the CPU or the disk"], Weight::Failure)
     },
     Sign {
-        resource: Some(Resource::GpuMemory),
-        ..Sign::new("triton.resources", &["out of resource: shared memory, Required"], Weight::Denial)
+        cause: Some(Code::NotMemory),
+        ..Sign::new("triton.resources", &["out of resource: shared memory", "out of resource: triton"], Weight::Denial)
     },
 ];
 
