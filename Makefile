@@ -46,6 +46,7 @@ fmt: $(VENV)/ready ## Format the code
 
 bench: package ## Time the parts that must be fast
 	cargo bench --workspace
+	$(VENV)/bin/python tools/bench_explain.py
 	$(VENV)/bin/python tools/bench_torch_plan.py
 	$(VENV)/bin/python tools/bench_torch_step.py
 	for backend in tensorflow jax torch; do KERAS_BACKEND=$$backend $(VENV)/bin/python tools/bench_keras_fit.py || exit 1; done
