@@ -178,19 +178,28 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![3 => line(), 1 => odd()], 0..120).prop_map(|lines| lines.concat())
 }
 
-/// Longer than what is scanned at once: lines that say something, far apart or often, in filler that does not.
+/// What fills long logs: nothing, figures, or the same failure with another figure each time; each with its number.
+const FILLERS: [fn(usize) -> String; 5] = [
+    |n| format!("step {n} loss 0.3312\n"),
+    |n| format!("I0000 00:00:1.1 9 cuda.cc:1] memory usage {} MiB\n", 100 + n),
+    |n| format!("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00 MiB.\n"),
+    |n| format!("{n:016x}"),
+    |n| format!("epoch {n} like all others\r"),
+];
+
+/// Longer than what is scanned at once: lines that say something, far apart or close, and what fills the log between them.
 fn long() -> impl Strategy<Value = Vec<u8>> {
-    let filler = prop::sample::select(vec![
-        "step 17 loss 0.3312\n",
-        "I0000 00:00:1.1 9 cuda.cc:1] memory usage 17 MiB\n",
-        "0123456789abcdef",
-        "an epoch like all others, and nothing of note was seen in it\r",
-    ]);
-    let part = (filler, 0..STRETCH_BYTES / 2, damaged());
-    prop::collection::vec(part, 3..6).prop_map(|parts| {
+    let part = (prop::sample::select(FILLERS.to_vec()), 0..STRETCH_BYTES, damaged());
+    prop::collection::vec(part, 2..5).prop_map(|parts| {
         let mut log = Vec::new();
         for (filler, length, lines) in parts {
-            log.extend(filler.bytes().cycle().take(length));
+            let end = log.len() + length;
+            for number in 0.. {
+                if log.len() >= end {
+                    break;
+                }
+                log.extend(filler(number).bytes());
+            }
             log.extend(lines);
         }
         log

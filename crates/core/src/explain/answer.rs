@@ -85,7 +85,7 @@ impl Explanation {
         let claimed = |cause: &'static causes::Cause| (cause.judge)(case).map(|claim| (cause, claim));
         let mut claims: Vec<(&causes::Cause, Claim)> = causes::REGISTRY.iter().filter_map(claimed).collect();
         // Stable: of equal confidence the registry's order stands.
-        claims.sort_by(|(_, left), (_, right)| right.confidence.cmp(&left.confidence));
+        claims.sort_by_key(|(_, claim)| std::cmp::Reverse(claim.confidence));
         let supported = claims.first().is_some_and(|(_, claim)| claim.confidence >= Confidence::Likely);
         let chosen = if supported { Some(claims.remove(0)) } else { None };
         let evidence = evidence(case, chosen.as_ref().map(|(_, claim)| claim));

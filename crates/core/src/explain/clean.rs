@@ -36,20 +36,8 @@ fn pieces(raw: &str) -> Vec<String> {
             continue;
         }
         let message = message_of_json(part);
-        let part = message.as_deref().unwrap_or(part);
-        if is_escaped(part) {
-            let plain = part
-                .replace("\\\\n", "\n")
-                .replace("\\n", "\n")
-                .replace("\\\"", "\"")
-                .replace("\\'", "'")
-                .replace("\\t", "\t");
-            let plain = plain
-                .replace("\\u001b", "\u{1b}")
-                .replace("\\x1b", "\u{1b}")
-                .replace("\\u001B", "\u{1b}")
-                .replace("\\r", "");
-            found.extend(plain.split('\n').map(clean));
+        if message.is_some() || is_escaped(part) {
+            found.extend(unescaped(message.unwrap_or(part)).split('\n').map(clean));
         } else {
             found.push(clean(part));
         }
@@ -57,15 +45,24 @@ fn pieces(raw: &str) -> Vec<String> {
     found
 }
 
+/// Text with its escapes made out.
+fn unescaped(text: &str) -> String {
+    let escapes = [("\\\\n", "\n"), ("\\n", "\n"), ("\\\"", "\""), ("\\'", "'"), ("\\t", "\t"), ("\\r", "")];
+    let colours = [("\\u001b", "\u{1b}"), ("\\u001B", "\u{1b}"), ("\\x1b", "\u{1b}")];
+    escapes
+        .iter()
+        .chain(&colours)
+        .fold(text.to_owned(), |text, (from, to)| if text.contains(from) { text.replace(from, to) } else { text })
+}
+
 /// The message of a line that is a JSON object, as containers write them; still escaped. What loggers write has its traceback
 /// under another key and stays whole.
-fn message_of_json(line: &str) -> Option<String> {
+fn message_of_json(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if !line.starts_with('{') {
         return None;
     }
-    let key = ["\"log\":\"", "\"log\": \""].into_iter().find_map(|key| line.find(key).map(|at| at + key.len()));
-    let start = key?;
+    let start = ["\"log\":\"", "\"log\": \""].into_iter().find_map(|key| line.find(key).map(|at| at + key.len()))?;
     let mut end = start;
     let bytes = line.as_bytes();
     while end < bytes.len() && bytes[end] != b'"' {
@@ -73,13 +70,7 @@ fn message_of_json(line: &str) -> Option<String> {
     }
     let inner = line.get(start..end.min(line.len()))?;
     // The break that ends a line is the line's own.
-    let inner = inner.strip_suffix("\\n").unwrap_or(inner);
-    // Marked as an object, so that breaks inside it count.
-    Some(if inner.contains("\\n") {
-        format!("{{{inner}")
-    } else {
-        inner.replace("\\\"", "\"").replace("\\u001b", "\u{1b}").replace("\\t", "\t")
-    })
+    Some(inner.strip_suffix("\\n").unwrap_or(inner))
 }
 
 /// Whether line breaks are written as `\n`. Paths of Windows have `\n` too (`torch\nn\modules`), but no blanks or capitals after it.
@@ -185,7 +176,7 @@ mod tests {
     fn escaped_breaks_are_breaks_and_windows_paths_are_not() {
         assert_eq!(
             texts(br#"{"log":"Traceback\n  File \"a.py\"\nKilled"}"#),
-            [r#"{"log":"Traceback"#, "  File \"a.py\"", "Killed\"}"]
+            ["Traceback", "  File \"a.py\"", "Killed"]
         );
         let path = br#"  File "C:\lib\torch\nn\modules\module.py", line 1"#;
         assert_eq!(texts(path).len(), 1);

@@ -52,8 +52,11 @@ struct Series {
     back: u64,
     /// The smallest and the largest step between two lines.
     steps: (u64, u64),
-    /// The figure at half of the way, near enough: it moves each time the count doubles.
+    /// The figure at a quarter to half of the way: it moves each time the count doubles, and the one to come.
     middle_bytes: u64,
+    next_middle_bytes: u64,
+    /// The count at the last rise: what has come to rest does not leak.
+    last_onward: u64,
 }
 
 /// Follows figures.
@@ -89,6 +92,8 @@ impl Followed {
                 back: 0,
                 steps: (u64::MAX, 0),
                 middle_bytes: bytes,
+                next_middle_bytes: bytes,
+                last_onward: 0,
             });
             series.push(number, bytes);
             text.clone_into(&mut series.growth.text);
@@ -113,8 +118,12 @@ impl Series {
             self.steps = (self.steps.0.min(step), self.steps.1.max(step));
         }
         self.growth.figures += 1;
+        if more {
+            self.last_onward = self.growth.figures;
+        }
         if self.growth.figures.is_power_of_two() {
-            self.middle_bytes = last;
+            self.middle_bytes = self.next_middle_bytes;
+            self.next_middle_bytes = bytes;
         }
         self.growth.last_bytes = bytes;
         self.growth.last_line = number;
@@ -186,7 +195,9 @@ mod tests {
     fn a_leak_is_seen_and_a_plateau_is_not() {
         let leak = grown((0..40).map(|step| 500 + 20 * step)).expect("it grows to the end");
         assert_eq!((leak.first_bytes, leak.last_bytes), (500 << 20, 1280 << 20));
-        assert_eq!(grown((0..40).map(|step| 500 + 60 * step.min(6))), None, "warm-up, then a plateau");
+        for steps in [10, 12, 16, 40] {
+            assert_eq!(grown((0..steps).map(|step| 500 + 60 * step.min(6))), None, "warm-up, then a plateau");
+        }
         assert_eq!(grown((0..40).map(|step| 500 + 200 * (step % 2))), None, "up and down");
         assert_eq!(grown((0..4).map(|step| 500 + 200 * step * step)), None, "too few");
         assert!(grown((0..4).map(|step| 500 + 200 * step)).is_some(), "few, but evenly apart");

@@ -147,7 +147,7 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     }
     let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
     let by_name =
-        rules().find(|rule| rule.function.contains(&function) && !(function == "__init__" && !makes_model(frame)));
+        rules().find(|rule| rule.function.contains(&function) && (function != "__init__" || makes_model(frame)));
     let by_code = || rules().find(|rule| rule.code.iter().any(|code| frame.code.contains(code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
     // A line of code says more than the function it stands in; a function of a library more than its file.

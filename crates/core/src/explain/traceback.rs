@@ -28,7 +28,7 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     let mut lines = lines_above.iter().peekable();
     while let Some(line) = lines.next() {
         if let Some(mut frame) = frame(line) {
-            if line.contains(", in ") {
+            if line.contains("File \"") {
                 // The interpreter shows the line of code right below.
                 if let Some(code) = lines.peek().filter(|next| self::frame(next).is_none()) {
                     frame.code = code.trim().to_owned();
@@ -68,9 +68,8 @@ fn marked_code(line: &str) -> Option<&str> {
         .split_once(":  ")
         .filter(|(prefix, _)| prefix.len() < 20 && !prefix.contains(' '))
         .map_or(line, |(_, rest)| rest.trim_start());
-    let marked = line.strip_prefix("❱").or_else(|| {
-        line.starts_with("--").then(|| line.trim_start_matches('-')).and_then(|rest| rest.strip_prefix('>'))
-    });
+    let arrow = || line.trim_start_matches('-').strip_prefix('>').filter(|_| line.starts_with('-'));
+    let marked = line.strip_prefix("❱").or_else(arrow);
     if let Some(rest) = marked {
         return Some(rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim());
     }

@@ -37,16 +37,11 @@ fn judge(case: &Case) -> Option<Claim> {
     {
         return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
     }
-    if let (Some(free), Some(capacity), Some("vllm.free_at_start")) =
-        (numbers.free_bytes, numbers.capacity_bytes, case.failure().map(|failure| failure.sign.id))
+    let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");
+    if let Some((free, capacity)) =
+        numbers.free_bytes.zip(numbers.capacity_bytes).filter(|(free, all)| at_start && *free < all / 2)
     {
-        if free < capacity / 2 {
-            return Claim::likely(format!(
-                "when this job began, only {} of {} were free",
-                human(free),
-                human(capacity)
-            ));
-        }
+        return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
     }
     let capacity = numbers.capacity_bytes?;
     if let Some(free) = numbers.free_at_start_bytes.filter(|&free| free < capacity / 2) {

@@ -43,16 +43,16 @@ fn judge(case: &Case) -> Option<Claim> {
         }
     }
     // XLA and TensorFlow take most of the device before cuDNN asks for its own.
-    if let (Some(free), Some(total), true) =
-        (case.numbers.free_bytes, case.numbers.capacity_bytes, case.saw("cuda.handle_memory"))
-    {
-        if free < total / 10 {
-            return Claim::likely(format!(
-                "when the handle was made, {} of {} were free: the framework had reserved the rest",
-                human(free),
-                human(total)
-            ));
-        }
+    let handle = numbers
+        .free_bytes
+        .zip(numbers.capacity_bytes)
+        .filter(|(free, total)| case.saw("cuda.handle_memory") && *free < total / 10);
+    if let Some((free, total)) = handle {
+        return Claim::likely(format!(
+            "when the handle was made, {} of {} were free: the framework had reserved the rest",
+            human(free),
+            human(total)
+        ));
     }
     case.seen("jax.preallocation")
         .filter(|_| case.failure().is_some_and(|failure| failure.sign.cause == Some(Code::WorkspaceOrHandle)))

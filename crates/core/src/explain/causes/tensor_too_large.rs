@@ -109,10 +109,10 @@ fn all_pairs(case: &Case) -> Option<Claim> {
     if frames.iter().any(|frame| has_any(&frame.code, &ONE_HOT) || has_any(&frame.function, &ONE_HOT)) {
         return None;
     }
-    if let Some([rows, columns]) = case.numbers.shape.as_deref() {
-        if rows == columns && *rows >= MANY_ROWS {
-            return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
-        }
+    let square =
+        case.numbers.shape.as_deref().filter(|shape| shape.len() == 2 && shape[0] == shape[1] && shape[0] >= MANY_ROWS);
+    if let Some([rows, columns]) = square {
+        return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
     }
     let frame = frames.iter().rev().take(6).find(|frame| {
         has_any(&frame.code, &PAIRS)

@@ -62,7 +62,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
-        ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).as_shell()
+        ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).of_a_shell()
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -115,7 +115,7 @@ impl Sign {
     }
 
     /// A shell's own line, and not prose.
-    const fn as_shell(self) -> Sign {
+    const fn of_a_shell(self) -> Sign {
         Sign {
             check: shell,
             unless: &[

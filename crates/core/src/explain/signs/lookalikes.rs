@@ -61,7 +61,7 @@ pub const SIGNS: &[Sign] = &[
             ],
             Weight::Denial,
         )
-        .as_timeout()
+        .when_waiting()
     },
     Sign {
         cause: NOT_MEMORY,
@@ -153,7 +153,7 @@ impl Sign {
         Sign { unless: &["W tensorflow", "Warning:", "TF-TRT"], ..self }
     }
 
-    const fn as_timeout(self) -> Sign {
+    const fn when_waiting(self) -> Sign {
         Sign {
             also: &["timeout", "Timed out", "aborted", "before timing out", "Connection", "Socket", "Broken"],
             unless: &["Retrying", "retrying"],

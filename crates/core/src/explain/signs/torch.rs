@@ -246,10 +246,9 @@ fn others(text: &str) -> Vec<OtherProcess> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(tail) = after(rest, "Process ") {
-        if let (Some(pid), Some(bytes)) = (quantity(tail), size_after(tail, " has")) {
-            if find(tail, " has").is_some_and(|at| at < 24) {
-                found.push(OtherProcess { pid: pid.value as u64, bytes });
-            }
+        let near = find(tail, " has").is_some_and(|at| at < 24);
+        if let (Some(pid), Some(bytes), true) = (quantity(tail), size_after(tail, " has"), near) {
+            found.push(OtherProcess { pid: pid.value as u64, bytes });
         }
         rest = tail;
     }
