@@ -138,7 +138,9 @@ impl Series {
         let steady = (self.growth.figures >= LEAST_LINES || even)
             && self.back * 8 <= self.onward
             && self.onward * 2 >= self.growth.figures;
+        let goes_on = self.growth.figures - self.last_onward <= self.growth.figures / 8;
         steady
+            && goes_on
             && grown.saturating_mul(5) >= self.growth.first_bytes
             && grown > LEAST_BYTES
             && later.saturating_mul(5) >= grown
