@@ -66,16 +66,17 @@ accuracy-doc: build package ## Write that comparison into docs/ and its summary 
 	(echo '```text'; $(VENV)/bin/python tools/torch_accuracy.py --rows; echo '```') >> target/accuracy.md
 	mv target/accuracy.md docs/accuracy_torch.md
 
-fuzz: ## Feed the importers broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
-	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/torch_snapshot
+fuzz: ## Feed the importers and explain broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
+	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/torch_snapshot fuzz/corpus/explain
 	cp fixtures/models/keras_extra/*.json fuzz/corpus/keras_json
 	cp fixtures/models/keras_extra/*.keras fuzz/corpus/keras_archive
 	cp fixtures/snapshots/*.pickle fuzz/corpus/torch_snapshot
+	find fixtures/logs -name '*.log' -size -8k -exec cp {} fuzz/corpus/explain \;
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 	cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=1024 -timeout=10 || exit 1; done
 
-readme: ## Write the output of the command into the README and docs/snapshot.md again
-	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot
+readme: ## Write the output of the command into the README, docs/snapshot.md and docs/explain.md again
+	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot --test explain
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
