@@ -67,6 +67,10 @@ impl Case {
         }
         numbers.requested_bytes =
             numbers.requested_bytes.or(numbers.tensor_bytes.filter(|_| first.numbers.shape.is_some()));
+        // The code that asked may say the shape, too.
+        if let (None, Some(requested)) = (&numbers.shape, numbers.requested_bytes) {
+            numbers.shape = first.frames.iter().rev().take(2).find_map(|frame| shapes::written(&frame.code, requested));
+        }
         let mut resource = first.sign.resource;
         // TensorFlow and XLA say the same of a CPU.
         if resource == Some(Resource::GpuMemory)

@@ -64,6 +64,20 @@ pub fn list_after(text: &str, phrase: &str) -> Option<Vec<u64>> {
     after(text, phrase).and_then(bracketed)
 }
 
+/// The shape that a line of code writes down, if it comes to the bytes that were asked for: `torch.zeros([1024, 1024, 2])`.
+pub fn written(code: &str, requested_bytes: u64) -> Option<Vec<u64>> {
+    code.match_indices('(').find_map(|(at, _)| {
+        let inner = code[at + 1..].trim_start_matches(['(', '[', ' ']);
+        let sizes = inner.split(',').map(|part| part.trim().trim_end_matches([')', ']', ' ']));
+        let shape: Vec<u64> =
+            sizes.map_while(|size| size.replace('_', "").parse().ok()).take(MOST_DIMENSIONS).collect();
+        let elements = shape.iter().fold(1u64, |product, &size| product.saturating_mul(size));
+        let bytes =
+            |of_element: u64| elements.saturating_mul(of_element).abs_diff(requested_bytes) <= requested_bytes / 50;
+        (!shape.is_empty() && elements > 1 && [1, 2, 4, 8].into_iter().any(bytes)).then_some(shape)
+    })
+}
+
 /// The first shape in XLA's notation: `f32[256,1024]{1,0}`, with its element type.
 pub fn xla_shape(text: &str) -> Option<(Vec<u64>, &'static str)> {
     let mut from = 0;
@@ -140,6 +154,14 @@ mod tests {
         assert_eq!(shape("reshape"), None);
         assert_eq!(xla_shape("%fusion = bf16[8,128]{1,0} fusion"), Some((vec![8, 128], "bf16")));
         assert_eq!(xla_shape("x[3] and u[é"), None);
+    }
+
+    #[test]
+    fn shapes_in_code_must_come_to_the_request() {
+        let code = "a = torch.zeros([1024,1024,1024,2], dtype=torch.float32)";
+        assert_eq!(written(code, 8 << 30), Some(vec![1024, 1024, 1024, 2]));
+        assert_eq!(written(code, 3 << 30), None);
+        assert_eq!(written("f(x, é), g((", 100), None);
     }
 
     #[test]

@@ -123,6 +123,9 @@ pub struct Numbers {
     /// All that the device, the pool or the limit has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
+    /// What a process is allowed to have of it, where a share was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_bytes: Option<u64>,
     /// In live tensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
@@ -184,8 +187,8 @@ impl Numbers {
             fill!(requested_bytes, shape, dtype, tensor_bytes, op);
         }
         fill!(
-            capacity_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes, largest_free_bytes,
-            process_bytes, device, process, pid, step, epoch, rank, exit_code
+            capacity_bytes, allowed_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes,
+            largest_free_bytes, process_bytes, device, process, pid, step, epoch, rank, exit_code
         );
         if self.others.is_empty() {
             self.others.clone_from(&other.others);
@@ -202,6 +205,11 @@ impl Numbers {
             + usize::from(self.shape.is_some())
             + usize::from(self.op.is_some())
             + usize::from(self.pid.is_some())
+    }
+
+    /// What there is for this process: its share, or all.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.allowed_bytes.or(self.capacity_bytes)
     }
 
     /// What was asked for, or what shape and type come to.

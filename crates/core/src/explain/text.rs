@@ -81,6 +81,7 @@ impl Explanation {
             ("asked for", size(numbers.requested_bytes)),
             ("tensor", shape),
             ("capacity", size(numbers.capacity_bytes)),
+            ("allowed of it", size(numbers.allowed_bytes)),
             ("in use", size(numbers.allocated_bytes)),
             ("reserved", size(numbers.reserved_bytes)),
             ("free", size(numbers.free_bytes)),

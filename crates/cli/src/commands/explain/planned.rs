@@ -28,7 +28,7 @@ pub fn plan(args: &ExplainArgs, path: &Path, explanation: &Explanation) -> anyho
     let model =
         ModelSource::model(&source, &ModelChange::default()).map_err(|error| anyhow!("{}: {error}", path.display()))?;
     let failed = explanation.numbers.shape.as_deref().and_then(|shape| failed_batch(&model, shape));
-    let memory = args.memory.clone().or_else(|| Some(explanation.numbers.capacity_bytes?.to_string()));
+    let memory = args.memory.clone().or_else(|| Some(explanation.numbers.limit_bytes()?.to_string()));
     // TensorFlow's own pool, as the log tells it, is a CPU's unless it says otherwise.
     let on_host = explanation.resource != Some(Resource::GpuMemory);
     let device = args.device.as_deref().or(on_host.then_some("cpu"));

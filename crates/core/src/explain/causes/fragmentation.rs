@@ -20,7 +20,7 @@ fn judge(case: &Case) -> Option<Claim> {
     let numbers = &case.numbers;
     let wanted = numbers.wanted_bytes()?;
     if let (Some(largest), Some(limit), Some(in_use)) =
-        (numbers.largest_free_bytes, numbers.capacity_bytes, numbers.allocated_bytes)
+        (numbers.largest_free_bytes, numbers.limit_bytes(), numbers.allocated_bytes)
     {
         // TensorFlow's pool lists its free pieces.
         let free = numbers.reserved_bytes.unwrap_or(limit).min(limit).saturating_sub(in_use);

@@ -33,17 +33,17 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     let numbers = &case.numbers;
     if let Some(limit) =
-        numbers.capacity_bytes.filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start"))
+        numbers.limit_bytes().filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start"))
     {
         return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
     }
     let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");
     if let Some((free, capacity)) =
-        numbers.free_bytes.zip(numbers.capacity_bytes).filter(|(free, all)| at_start && *free < all / 2)
+        numbers.free_bytes.zip(numbers.limit_bytes()).filter(|(free, all)| at_start && *free < all / 2)
     {
         return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
     }
-    let capacity = numbers.capacity_bytes?;
+    let capacity = numbers.limit_bytes()?;
     if let Some(free) = numbers.free_at_start_bytes.filter(|&free| free < capacity / 2) {
         return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
     }

@@ -32,7 +32,7 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     // PyTorch tells its own from the rest of the process: another framework in it reserved that.
     if let (Some(process), Some(own), Some(capacity)) =
-        (numbers.process_bytes, numbers.reserved_bytes, numbers.capacity_bytes)
+        (numbers.process_bytes, numbers.reserved_bytes, numbers.limit_bytes())
     {
         let foreign = process.saturating_sub(own);
         if foreign >= capacity / 4 && foreign > OUTSIDE_ALLOCATOR_BYTES {
@@ -45,7 +45,7 @@ fn judge(case: &Case) -> Option<Claim> {
     // XLA and TensorFlow take most of the device before cuDNN asks for its own.
     let handle = numbers
         .free_bytes
-        .zip(numbers.capacity_bytes)
+        .zip(numbers.limit_bytes())
         .filter(|(free, total)| case.saw("cuda.handle_memory") && *free < total / 10);
     if let Some((free, total)) = handle {
         return Claim::likely(format!(

@@ -40,7 +40,7 @@ fn judge(case: &Case) -> Option<Claim> {
     if case.phase() == Some(Phase::Evaluate) || case.failure()?.frames.iter().any(slices) {
         return None;
     }
-    if let Some(capacity) = case.numbers.capacity_bytes.filter(|&capacity| wanted > capacity) {
+    if let Some(capacity) = case.numbers.limit_bytes().filter(|&capacity| wanted > capacity) {
         return Claim::certain(format!(
             "{} were asked for at once, and all there is is {}",
             human(wanted),
@@ -53,7 +53,7 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = made_by_hand(case).filter(|_| wanted >= LARGE_BYTES) {
         return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
-    let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.capacity_bytes);
+    let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.limit_bytes());
     if let Some(((_, allocated), capacity)) =
         free.filter(|((_, allocated), capacity)| wanted > capacity / 2 && *allocated < wanted)
     {

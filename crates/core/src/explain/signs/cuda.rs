@@ -85,6 +85,11 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::OtherProcess),
+        read: |text, numbers| {
+            // A negative number, printed without its sign, is no capacity.
+            let reported = bytes_after(text, "total memory reported:").filter(|&bytes| bytes < 1 << 60);
+            numbers.capacity_bytes = numbers.capacity_bytes.or(reported);
+        },
         ..Sign::new(
             "cuda.primary_context",
             &[

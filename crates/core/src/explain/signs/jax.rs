@@ -75,6 +75,7 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("xla.largest", &["Shape: ", "Size: ", "op_name=\"", "largest contiguous region"], Weight::Context)
             .in_breakdown()
     },
+    Sign { read: hbm, ..Sign::new("xla.base_limit", &["exceeds the base limit"], Weight::Context) },
     Sign {
         resource: Some(Resource::HostMemory),
         ..Sign::new("xla.ynnpack", &["YNNPACK operation failed"], Weight::Symptom)

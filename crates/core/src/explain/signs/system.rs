@@ -17,6 +17,10 @@ pub const SIGNS: &[Sign] = &[
         .full()
     },
     Sign {
+        read: segment,
+        ..Sign::new("nccl.segment", &["Error while creating shared memory segment"], Weight::Context)
+    },
+    Sign {
         resource: Some(Resource::SharedMemory),
         ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom)
     },
@@ -134,7 +138,12 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::HostMemory),
-        ..Sign::new("system.memlock", &["RLIMIT_MEMLOCK", "memlock", "ibv_reg_mr", "ibv_create_cq"], Weight::Symptom)
+        read: |text, numbers| numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "(current:")),
+        ..Sign::new(
+            "system.memlock",
+            &["RLIMIT_MEMLOCK", "max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq"],
+            Weight::Symptom,
+        )
     },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("system.maps", &["vm.max_map_count"], Weight::Symptom) },
 ];

@@ -28,6 +28,12 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         ..Sign::new("tensorflow.not_a_failure", &["The caller indicates that this is not a failure"], Weight::Warning)
     },
+    // The pool lists its pieces only when something failed, even if the line that says so was cut off.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: dump,
+        ..Sign::new("tensorflow.dump_part", &["Sum Total of in-use chunks"], Weight::Symptom)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: pool_name,

@@ -58,6 +58,14 @@ pub const SIGNS: &[Sign] = &[
             Weight::Context,
         )
     },
+    // What vLLM and Ultralytics say of the device before they begin.
+    Sign {
+        read: |text, numbers| {
+            let total = size_after(text, "total_gpu_memory").or_else(|| size_before(text, "total,"));
+            numbers.capacity_bytes = numbers.capacity_bytes.or(total);
+        },
+        ..Sign::new("torch.device_total", &["total_gpu_memory (", "G total, "], Weight::Context)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: device,
@@ -202,7 +210,10 @@ fn device(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_before(text, "total,"));
     // A share that was set for this process counts, and not what the card has, what of it is free and who holds the rest.
     let allowed = size_before(text, "allowed;");
-    numbers.capacity_bytes = allowed.or(numbers.capacity_bytes);
+    numbers.allowed_bytes = numbers.allowed_bytes.or(allowed);
+    // Cut off after the word.
+    numbers.capacity_bytes =
+        numbers.capacity_bytes.or_else(|| size_before(text, "total").filter(|_| text.contains("(GPU ")));
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "already allocated"))
