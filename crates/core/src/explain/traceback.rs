@@ -47,6 +47,11 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
         found.reverse();
     }
+    // What was typed at a prompt stands above.
+    if let Some(last) = found.last_mut().filter(|last| last.file == "<stdin>") {
+        let typed = lines_all[..from].iter().rev().find_map(|line| line.trim_start().strip_prefix(">>> "));
+        last.code = typed.map_or(String::new(), str::to_owned);
+    }
     // Cut off above: only the line of code is left, with what the interpreter draws below it.
     if found.is_empty() {
         let mut above = lines_above
