@@ -9,7 +9,7 @@ use super::batch::Planned;
 use super::case::{Case, Sighting};
 use super::causes::{self, Claim, Code, Confidence};
 use super::growth::Growth;
-use super::phase::Phase;
+use super::missing::{Missing, missing};
 use super::remedies::{self, Advice};
 use super::sign::{Numbers, Resource, Weight};
 
@@ -68,15 +68,6 @@ pub struct Quote {
     pub line: u64,
     /// What it says.
     pub text: String,
-}
-
-/// A fact that the log does not have.
-#[derive(Clone, Debug, Serialize)]
-pub struct Missing {
-    /// Which.
-    pub fact: &'static str,
-    /// How to get it.
-    pub how: &'static str,
 }
 
 impl Explanation {
@@ -180,54 +171,4 @@ fn warnings(case: &Case) -> Vec<Quote> {
         }
     }
     found.into_iter().map(quote).collect()
-}
-
-/// What would decide.
-fn missing(case: &Case) -> Vec<Missing> {
-    let mut found = Vec::new();
-    let Some(failure) = case.failure() else {
-        let fact = "a line that says how the job ended";
-        let how = "pass the job's whole output: python train.py 2>&1 | brimful explain -";
-        return vec![Missing { fact, how }];
-    };
-    match case.resource {
-        Some(Resource::GpuMemory) => {
-            if case.place.is_none() || case.phase() == Some(Phase::MoveData) {
-                found.push(Missing {
-                    fact: "where in the job it failed",
-                    how: "pass the traceback above the message, too",
-                });
-            }
-            if case.numbers.capacity_bytes.is_none() {
-                found.push(Missing {
-                    fact: "how much the device has, and who holds it",
-                    how: "run nvidia-smi while the job runs, or brimful devices",
-                });
-            }
-            if case.numbers.requested_bytes.is_none() {
-                found.push(Missing {
-                    fact: "how much was asked for",
-                    how: "pass the lines around the error: the allocator's message has the figures",
-                });
-            }
-        }
-        Some(Resource::HostMemory | Resource::ContainerLimit) | None if failure.sign.weight <= Weight::Denial => {
-            let how =
-                "sudo dmesg -T | grep -i -E 'out of memory|oom' (journalctl -k, kubectl describe pod, sacct -j JOB)";
-            found.push(Missing { fact: "who ended the process", how });
-            found.push(Missing {
-                fact: "how its memory grew",
-                how: "run it again with the memory written down: /usr/bin/time -v python train.py",
-            });
-        }
-        Some(Resource::HostMemory) => {
-            found
-                .push(Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" });
-        }
-        Some(Resource::SharedMemory) => {
-            found.push(Missing { fact: "whether /dev/shm was full", how: "df -h /dev/shm while the job runs" });
-        }
-        _ => {}
-    }
-    found
 }

@@ -13,6 +13,7 @@ pub mod causes;
 mod clean;
 mod excerpt;
 mod growth;
+mod missing;
 mod phase;
 mod progress;
 pub mod remedies;
