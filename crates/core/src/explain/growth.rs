@@ -168,12 +168,16 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
         let starts = bytes[at].is_ascii_digit()
             && (at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'.'));
         if starts {
-            if let Some(size) = quantity(&text[at..]).filter(|found| found.unit_bytes.is_some_and(|unit| unit >= 1024))
-            {
+            // How much of something was done, and how fast, is no memory: `1.2G/4.5G`, `30 MB/s`.
+            let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+            let behind = text[at + digits..].trim_start().trim_start_matches(|c: char| c.is_ascii_alphabetic());
+            let done = behind.starts_with('/') || (at > 0 && bytes[at - 1] == b'/');
+            let size = quantity(&text[at..]).filter(|found| !done && found.unit_bytes.is_some_and(|unit| unit >= 1024));
+            if let Some(size) = size {
                 found.push((size.bytes(), has_any(&text[said_from..at], &["free", "avail"])));
                 said_from = at;
             }
-            at += bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+            at += digits;
         } else {
             at += 1;
         }

@@ -103,6 +103,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     {
         return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
     }
+    let saving =
+        |frame: &&Frame| frame.function.split('_').any(|part| part == "save") || frame.code.contains(".state_dict()");
+    if let Some(frame) =
+        frames.iter().find(saving).filter(|_| matches!(phase, Phase::Forward | Phase::LoadModel | Phase::MoveData))
+    {
+        return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
+    }
     let restoring = |frame: &&Frame| {
         named(
             frame,

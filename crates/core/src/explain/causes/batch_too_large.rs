@@ -6,6 +6,7 @@ use super::super::phase::trained;
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::has_any;
 use super::{Cause, Claim, Code, said};
+use crate::bytes::{MIB, human};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::BatchTooLarge,
@@ -22,6 +23,9 @@ pub(super) const CAUSE: Cause = Cause {
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
+    }
+    if let Some(doubt) = unexplained(case) {
+        return Claim::possible(doubt);
     }
     if let Some(claim) = said(case, Code::BatchTooLarge, "the trainer itself says that a batch did not fit") {
         return Some(claim);
@@ -69,4 +73,24 @@ fn judge(case: &Case) -> Option<Claim> {
         ));
     }
     None
+}
+
+/// A small request of XLA's, in a small program, is the last straw of something else.
+const LAST_STRAW_BYTES: u64 = 64 * MIB;
+
+/// What in the figures speaks against a batch that is too large.
+fn unexplained(case: &Case) -> Option<String> {
+    let numbers = &case.numbers;
+    let wanted = numbers.requested_bytes?;
+    if let Some(free) = numbers.free_bytes.filter(|&free| free / 2 >= wanted && case.of(Resource::GpuMemory)) {
+        return Some(format!(
+            "{} were free, and only {} were asked for: the figures do not explain the failure",
+            human(free),
+            human(wanted)
+        ));
+    }
+    let small =
+        case.failure()?.sign.id.starts_with("xla.") && wanted < LAST_STRAW_BYTES && numbers.capacity_bytes.is_none();
+    (small && case.of(Resource::GpuMemory))
+        .then(|| format!("{} were the last straw; what fills the device is not said", human(wanted)))
 }

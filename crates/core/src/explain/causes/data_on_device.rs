@@ -45,6 +45,13 @@ fn judge(case: &Case) -> Option<Claim> {
             .any(|name| op.eq_ignore_ascii_case(name))
     });
     let deep = case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3);
+    let adapter = failure.frames.iter().rev().find(|frame| has(&frame.file, "data_adapter"));
+    if let Some(frame) = adapter.filter(|_| failure.sign.id == "tensorflow.destination") {
+        return Claim::certain(format!(
+            "Keras was turning the whole arrays into tensors on the device (in {})",
+            frame.function
+        ));
+    }
     let loading =
         failure.frames.iter().rev().take(6).find(|frame| has(&frame.function, "load") && has(&frame.function, "data"));
     if let Some(frame) = loading.filter(|_| !case.place.as_ref().is_some_and(|place| place.phase == Phase::LoadModel)) {

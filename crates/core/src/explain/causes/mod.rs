@@ -147,11 +147,15 @@ pub fn by_code(code: Code) -> &'static Cause {
     REGISTRY.iter().find(|cause| cause.code == code).unwrap_or(&REGISTRY[0])
 }
 
+/// Lines within which two signs are of one message.
+const NEAR: u64 = 2;
+
 /// A claim of the wording itself: the sign's own cause.
 fn said(case: &Case, code: Code, because: &str) -> Option<Claim> {
     let failure = case.failure()?;
-    // One line may carry two signs: an allocator's figures, and what its caller says of them.
-    let here = |sighting: &&Sighting| sighting.line == failure.line && sighting.sign.weight >= Weight::Symptom;
+    // One message may carry two signs: an allocator's figures, and what its caller says of them.
+    let here =
+        |sighting: &&Sighting| sighting.line.abs_diff(failure.line) <= NEAR && sighting.sign.weight >= Weight::Symptom;
     let named = failure.sign.cause == Some(code)
         || case.sightings.iter().filter(here).any(|sighting| sighting.sign.cause == Some(code));
     named.then(|| Claim::certain(because))?

@@ -164,9 +164,9 @@ pub(super) const TOLD: &[(Phase, &[&str])] = &[
     (
         Phase::Evaluate,
         &[
-            "Evaluation [", "Starting evaluation", "Running evaluation", "Running Evaluation", "Running validation",
-            "Validating", "Evaluating", "Valid (", "Validation:", "Running executor for Evaluator",
-            "Running Prediction", "begin validation",
+            "Evaluation [", "(valid)", "Starting evaluation", "Running evaluation", "Running Evaluation",
+            "Running validation", "Validating", "Evaluating", "Valid (", "Validation:",
+            "Running executor for Evaluator", "Running Prediction", "begin validation",
         ],
     ),
     (

@@ -62,7 +62,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
-        ..Sign::new("shell.killed", &["Killed"], Weight::Symptom).of_a_shell()
+        ..Sign::new("shell.killed", &["Killed", "已杀死", "Getötet", "Убито", "Tué"], Weight::Symptom).of_a_shell()
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -171,11 +171,13 @@ fn shell(text: &str) -> bool {
         pair[1].eq_ignore_ascii_case("killed")
             && pair[0].trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit())
     });
+    // As bash says it in Chinese, German, Russian and French.
+    let abroad = ["已杀死", "Getötet", "Убито", "Tué"].iter().any(|word| words.contains(word));
     let shells = [
         "zsh: killed", "fish: Job", "Killed signal terminated program", "Killed: 9", "(core dumped) Killed",
         "signal: Killed", "signal: killed",
     ];
-    alone || numbered || shells.iter().any(|start| line.contains(start)) || words.first() == Some(&"Killed")
+    alone || abroad || numbered || shells.iter().any(|start| line.contains(start)) || words.first() == Some(&"Killed")
 }
 
 /// An exit code of 137 or -9, as a word of its own behind what says that it is one.

@@ -64,6 +64,10 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Requested memory:"));
+            numbers.free_bytes = numbers.free_bytes.or_else(|| bytes_after(text, "Free memory:"));
+        },
         ..Sign::new(
             "thrust.bad_alloc",
             &[

@@ -5,7 +5,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, find, number_after, quantity, size_after, size_before};
+use super::super::sizes::{Quantity, after, bytes_after, find, has, number_after, quantity, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -221,6 +221,16 @@ fn device(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_before(text, "is allocated by PyTorch"))
         .or_else(|| size_after(text, "MPS allocated:"))
         .or_else(|| size_before(text, "allocated;"));
+    // In a list below: `Requested : 256.00 MiB`, `Device limit : 2.00 GiB`.
+    if has(text, "would exceed allowed memory") {
+        let listed = |name: &str| {
+            after(text, name).and_then(quantity).filter(|found| found.unit_bytes.is_some()).map(Quantity::bytes)
+        };
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| listed("Requested"));
+        numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| listed("Currently allocated"));
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| listed("Device limit"));
+        numbers.free_bytes = numbers.free_bytes.or_else(|| listed("(according to CUDA)"));
+    }
     let unallocated =
         size_before(text, "is reserved by PyTorch but unallocated").or_else(|| size_before(text, "cached)"));
     numbers.reserved_bytes = numbers
