@@ -10,12 +10,15 @@ use crate::args::Format;
 
 /// One line for each cause.
 pub fn list(format: Format) -> anyhow::Result<String> {
+    // The registry stands in the order of judgement; people look for the commonest first.
+    let mut known: Vec<&Cause> = causes::REGISTRY.iter().collect();
+    known.sort_by_key(|cause| cause.code);
     if format == Format::Json {
-        let all: Vec<_> = causes::REGISTRY.iter().map(described).collect();
+        let all: Vec<_> = known.into_iter().map(described).collect();
         return Ok(serde_json::to_string_pretty(&json!({ "schema": 1, "causes": all }))? + "\n");
     }
-    let width = causes::REGISTRY.iter().map(|cause| cause.name.len()).max().unwrap_or(0);
-    let lines = causes::REGISTRY.iter().map(|cause| format!("{:width$}  {}\n", cause.name, cause.title));
+    let width = known.iter().map(|cause| cause.name.len()).max().unwrap_or(0);
+    let lines = known.iter().map(|cause| format!("{:width$}  {}\n", cause.name, cause.title));
     Ok(lines.collect::<String>()
         + "\nbrimful explain --cause CODE shows how each looks, how one knows it and how it is fixed.\n")
 }
@@ -23,10 +26,8 @@ pub fn list(format: Format) -> anyhow::Result<String> {
 /// One page.
 pub fn page(code: &str, format: Format) -> anyhow::Result<String> {
     let asked = code.trim().to_ascii_lowercase().replace('-', "_");
-    let cause = causes::by_name(&asked).ok_or_else(|| {
-        let names: Vec<&str> = causes::REGISTRY.iter().map(|cause| cause.name).collect();
-        anyhow!("'{code}' is not a cause: the codes are {}", names.join(", "))
-    })?;
+    let cause = causes::by_name(&asked)
+        .ok_or_else(|| anyhow!("'{code}' is not a cause: 'brimful explain --list' shows the codes"))?;
     if format == Format::Json {
         let mut described = described(cause);
         described["page"] = json!(cause.page);
