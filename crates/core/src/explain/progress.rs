@@ -5,7 +5,7 @@
 
 use super::excerpt::Excerpt;
 use super::sign::Numbers;
-use super::sizes::{find, number_after};
+use super::sizes::{find, quantity};
 
 /// Fills in the step and the epoch.
 pub fn read(excerpt: &Excerpt, numbers: &mut Numbers) {
@@ -31,11 +31,8 @@ fn labelled(line: &str, word: &str) -> Option<u64> {
     let tail = &line[at + word.len()..];
     let tail = tail.strip_prefix('s').unwrap_or(tail);
     let separated = tail.starts_with([' ', ':', '=', '[', '#', '(']);
-    (starts && separated).then(|| {
-        number_after(tail.trim_start_matches(['[', '#', '(', ' ']), "").or_else(|| {
-            super::sizes::quantity(tail.trim_start_matches(['[', '#', '(', ' '])).map(|found| found.value as u64)
-        })
-    })?
+    let number = || quantity(tail.trim_start_matches(['[', '#', '(', ' '])).map(|found| found.value as u64);
+    (starts && separated).then(number)?
 }
 
 /// `120/1000 [`: Keras's and tqdm's bars.

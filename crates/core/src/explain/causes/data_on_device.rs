@@ -4,6 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
 use super::super::sizes::{has, has_any};
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -15,61 +16,50 @@ pub(super) const CAUSE: Cause = Cause {
     judge,
 };
 
+/// Names that users give to the whole of their data, and calls that take it.
+const WHOLE: [&str; 12] = [
+    "from_tensor_slices(", "tf.constant(", "X_train", "x_train", "train_data", "all_data", "dataset.data",
+    "features_tensor", "convert_to_tensor(", "cudf.", "cp.asarray(", "cp.array(",
+];
+/// Operations that TensorFlow runs at once when data is prepared.
+const EAGER: [&str; 8] =
+    ["_EagerConst", "GatherV2", "Gather", "ConcatV2", "Pack", "Cast", "TensorSliceDataset", "StridedSlice"];
+/// No batch has as many rows: in an operation that is run at once, and in any.
+const ROWS_AT_ONCE: u64 = 10_000;
+const ROWS_ANYWHERE: u64 = 20_000;
+
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
     }
     let failure = case.failure()?;
-    let whole = |code: &str| {
-        has_any(
-            code,
-            &[
-                "from_tensor_slices(", "tf.constant(", "X_train", "x_train", "train_data", "all_data", "dataset.data",
-                "features_tensor", "convert_to_tensor(", "cudf.", "cp.asarray(", "cp.array(",
-            ],
-        )
-    };
-    if let Some(frame) = failure.frames.iter().rev().find(|frame| whole(&frame.code)).filter(|_| {
-        !case
-            .place
-            .as_ref()
-            .is_some_and(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Update))
-    }) {
+    let in_step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update));
+    let frames = || failure.frames.iter().rev();
+    if let Some(frame) = frames().find(|frame| has_any(&frame.code, &WHOLE)).filter(|_| !in_step) {
         return Claim::certain(format!("it failed while the whole data was moved to the device ({})", frame.code));
     }
-    // An eager operation on tens of thousands of rows handles a data set, not a batch.
-    let rows = case.numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
-    let eager = case.numbers.op.as_deref().is_some_and(|op| {
-        ["_EagerConst", "GatherV2", "Gather", "ConcatV2", "Pack", "Cast", "TensorSliceDataset", "StridedSlice"]
-            .iter()
-            .any(|name| op.eq_ignore_ascii_case(name))
-    });
-    let deep = case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3);
-    let adapter = failure.frames.iter().rev().find(|frame| has(&frame.file, "data_adapter"));
-    if let Some(frame) = adapter.filter(|_| failure.sign.id == "tensorflow.destination") {
+    let copied = failure.sign.id == "tensorflow.destination";
+    if let Some(frame) = frames().find(|frame| has(&frame.file, "data_adapter")).filter(|_| copied) {
+        let function = &frame.function;
         return Claim::certain(format!(
-            "Keras was turning the whole arrays into tensors on the device (in {})",
-            frame.function
+            "Keras was turning the whole arrays into tensors on the device (in {function})"
         ));
     }
-    let loading =
-        failure.frames.iter().rev().take(6).find(|frame| has(&frame.function, "load") && has(&frame.function, "data"));
-    if let Some(frame) = loading.filter(|_| !case.place.as_ref().is_some_and(|place| place.phase == Phase::LoadModel)) {
-        return Claim::likely(format!(
-            "it failed while the data set was being loaded to the device (in {})",
-            frame.function
-        ));
+    let loads = |frame: &&Frame| has(&frame.function, "load") && has(&frame.function, "data");
+    if let Some(frame) = frames().take(6).find(loads).filter(|_| case.phase() != Some(Phase::LoadModel)) {
+        let function = &frame.function;
+        return Claim::likely(format!("it failed while the data set was being loaded to the device (in {function})"));
     }
-    if (eager && rows >= 10_000) || (deep && rows >= 20_000) {
+    let shape = case.numbers.shape.as_deref().filter(|shape| shape.len() >= 2).unwrap_or_default();
+    let rows = shape.first().copied().unwrap_or(0);
+    let eager = case.numbers.op.as_deref().is_some_and(|op| EAGER.iter().any(|name| op.eq_ignore_ascii_case(name)));
+    if (eager && rows >= ROWS_AT_ONCE) || (shape.len() >= 3 && rows >= ROWS_ANYWHERE) {
         return Claim::likely(format!("the tensor that did not fit has {rows} rows: a data set, not a batch"));
     }
-    if failure.sign.id == "tensorflow.destination" {
+    if copied {
         return Claim::possible(
             "a copy to the device found no room: the data, or whatever filled the device before it",
         );
     }
-    if case.phase() == Some(Phase::MoveData) {
-        return Claim::possible("it failed while data was moved to the device");
-    }
-    None
+    (case.phase() == Some(Phase::MoveData)).then(|| Claim::possible("it failed while data was moved to the device"))?
 }
