@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use brimful_core::explain::{Explainer, Explanation, causes, explain};
 use brimful_core::report::Style;
@@ -146,6 +147,20 @@ fn any_part_of_a_log_is_read() {
         let cut = (log.len() * (7 * index % 100 + 1) / 101).min(log.len());
         shown(&log[..cut]);
         shown(&log[cut..]);
+    }
+}
+
+/// One physical line that says the same thousands of times: a progress bar, a container's JSON, a text without breaks.
+#[test]
+#[ignore = "each part of a line is read with all the others around it"]
+fn long_lines_do_not_take_long() {
+    for part in
+        ["CUDA out of memory. Tried to allocate 1 MiB\r", "{\\n  File \\\"a.py\\\", line 1\\nout of memory", "Killed "]
+    {
+        let log = part.repeat((64 << 10) / part.len());
+        let start = Instant::now();
+        shown(log.as_bytes());
+        assert!(start.elapsed() < Duration::from_secs(5), "{part:?}: {:?}", start.elapsed());
     }
 }
 

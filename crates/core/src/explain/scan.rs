@@ -18,6 +18,10 @@ const BEFORE_BYTES: usize = 48 << 10;
 const AFTER_BYTES: usize = 12 << 10;
 /// A physical line longer than this is looked at piece by piece around its matches.
 const LINE_WINDOW_BYTES: usize = 16 << 10;
+/// Pieces of one physical line that are looked at, at each of its ends.
+const MOST_PIECES: usize = 6;
+/// Lines handed out on each side of a line.
+const MOST_LINES: usize = 300;
 /// How often one phrase is looked at in a stretch, and how often once it has been seen very often.
 const LOOKS_IN_STRETCH: u32 = 24;
 const LOOKS_WHEN_COMMON: u32 = 2;
@@ -138,10 +142,18 @@ impl Scanner {
         if most > Needs::Nothing {
             let before = if most == Needs::Around { self.before(line_start, number) } else { Vec::new() };
             let after = if most >= Needs::Below { self.after(line_end, number) } else { Vec::new() };
-            for index in (0..pieces.len()).filter(|&index| needs[index] > Needs::Nothing) {
+            let speaking: Vec<usize> = (0..pieces.len()).filter(|&index| needs[index] > Needs::Nothing).collect();
+            // One physical line may hold thousands that were escaped: its ends say what there is to say.
+            let skipped = MOST_PIECES..speaking.len().saturating_sub(MOST_PIECES).max(MOST_PIECES);
+            for (rank, &index) in speaking.iter().enumerate() {
+                if skipped.contains(&rank) {
+                    continue;
+                }
                 let line = pieces[index].clone();
-                let before = before.iter().chain(&pieces[..index]).cloned().collect();
-                let after = pieces[index + 1..].iter().chain(&after).cloned().collect();
+                let near = index.saturating_sub(MOST_LINES);
+                let above = before.len().saturating_sub(MOST_LINES - (index - near));
+                let before = before[above..].iter().chain(&pieces[near..index]).cloned().collect();
+                let after = pieces[index + 1..].iter().chain(&after).take(MOST_LINES).cloned().collect();
                 reader.excerpt(&self.phrases_in(&pieces[index].text), &Excerpt { before, line, after });
             }
         }

@@ -3,6 +3,9 @@
 //! In: the lines above (or below) an error's message. Out: frames, outermost first. Read are the interpreter's own form, IPython's old and
 //! new one, rich's boxes and pytest's.
 
+/// Frames that are kept.
+const MOST_FRAMES: usize = 80;
+
 /// One frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
@@ -43,6 +46,8 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             }
         }
     }
+    // The innermost say what there is to say; recursion makes thousands.
+    found.drain(..found.len().saturating_sub(MOST_FRAMES));
     // A crash handler shows the innermost first.
     if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
         found.reverse();
