@@ -152,7 +152,6 @@ fn any_part_of_a_log_is_read() {
 
 /// One physical line that says the same thousands of times: a progress bar, a container's JSON, a text without breaks.
 #[test]
-#[ignore = "each part of a line is read with all the others around it"]
 fn long_lines_do_not_take_long() {
     for part in
         ["CUDA out of memory. Tried to allocate 1 MiB\r", "{\\n  File \\\"a.py\\\", line 1\\nout of memory", "Killed "]
