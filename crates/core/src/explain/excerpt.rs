@@ -7,6 +7,9 @@ use super::clean::{self, Line};
 /// A message is at most this many lines long when it was wrapped.
 const WRAPPED_LINES: usize = 7;
 
+/// A message is at most this long, wrapped or not.
+const LONGEST_MESSAGE: usize = 3000;
+
 /// A line with its surroundings.
 #[derive(Clone, Debug)]
 pub struct Excerpt {
@@ -26,7 +29,7 @@ impl Excerpt {
             let next = line.text.trim();
             let starts_anew =
                 ["Traceback", "File \"", "Exception", "During handling"].iter().any(|start| next.starts_with(start));
-            if next.is_empty() || starts_anew || next.contains("ried to allocate") {
+            if text.len() > LONGEST_MESSAGE || next.is_empty() || starts_anew || next.contains("ried to allocate") {
                 break;
             }
             // A number that was cut in two belongs together.

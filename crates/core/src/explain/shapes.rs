@@ -7,6 +7,9 @@ use super::sizes::after;
 /// A shape of at most this many dimensions: no framework has tensors of more.
 const MOST_DIMENSIONS: usize = 32;
 
+/// Bytes of the longest shape: 32 dimensions of a few digits each.
+const LONGEST_SHAPE: usize = 400;
+
 /// Names of element types and their bytes, longest first where one begins another.
 const TYPES: [(&str, u64); 34] = [
     ("complex128", 16),
@@ -66,7 +69,7 @@ pub fn list_after(text: &str, phrase: &str) -> Option<Vec<u64>> {
 
 /// The shape that a line of code writes down, if it comes to the bytes that were asked for: `torch.zeros([1024, 1024, 2])`.
 pub fn written(code: &str, requested_bytes: u64) -> Option<Vec<u64>> {
-    code.match_indices('(').find_map(|(at, _)| {
+    code.match_indices('(').take(MOST_DIMENSIONS).find_map(|(at, _)| {
         let inner = code[at + 1..].trim_start_matches(['(', '[', ' ']);
         let sizes = inner.split(',').map(|part| part.trim().trim_end_matches([')', ']', ' ']));
         let shape: Vec<u64> =
@@ -122,7 +125,15 @@ pub fn tensor_bytes(shape: &[u64], dtype: &str) -> Option<u64> {
     element_bytes(dtype).map(|bytes| elements.saturating_mul(bytes))
 }
 
+/// The start of a text, up to a character's bound.
+fn start_of(text: &str) -> &str {
+    let end = (0..=LONGEST_SHAPE.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
+}
+
 fn bracketed(text: &str) -> Option<Vec<u64>> {
+    // Not further than a shape can be long: a line of brackets would take the square of its length.
+    let text = start_of(text);
     let close = match text.chars().next()? {
         '[' => ']',
         '(' => ')',

@@ -5,7 +5,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, bytes_after, find, has, number_after, quantity, size_after, size_before};
+use super::super::sizes::{Quantity, after, bytes_after, has, number_after, quantity, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -262,13 +262,18 @@ fn pinned(text: &str, numbers: &mut Numbers) {
         .or_else(|| bytes_after(text, "memory of size"));
 }
 
+/// Processes listed at most.
+const MOST_PROCESSES: usize = 64;
+
 /// `Process 3746 has 23.62 GiB memory in use.` In a container the numbers are the host's, and this process may be among them.
 fn others(text: &str) -> Vec<OtherProcess> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(tail) = after(rest, "Process ") {
-        let near = find(tail, " has").is_some_and(|at| at < 24);
-        if let (Some(pid), Some(bytes), true) = (quantity(tail), size_after(tail, " has"), near) {
+    while let Some(tail) = after(rest, "Process ").filter(|_| found.len() < MOST_PROCESSES) {
+        // The number and what it holds stand close by.
+        let end = tail.char_indices().nth(60).map_or(tail.len(), |(at, _)| at);
+        let near = &tail[..end];
+        if let (Some(pid), Some(bytes)) = (quantity(near), size_after(near, " has")) {
             found.push(OtherProcess { pid: pid.value as u64, bytes });
         }
         rest = tail;
