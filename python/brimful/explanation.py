@@ -21,6 +21,8 @@ from brimful import _native
 _PIECE = 1 << 20
 #: A text longer than this is a log, not the name of one.
 _LONGEST_PATH = 1000
+#: One word that ends like this is a file.
+_SUFFIXES = (".log", ".txt", ".out", ".err", ".ipynb", ".json")
 
 
 class Explanation:
@@ -116,7 +118,7 @@ def explain(what: BaseException | str | bytes | os.PathLike[str] | None = None) 
 
 def _pieces(what: BaseException | str | bytes | os.PathLike[str]) -> Iterator[bytes]:
     if isinstance(what, BaseException):
-        yield "".join(traceback.format_exception(what)).encode("utf-8", "replace")
+        yield "".join(traceback.format_exception(type(what), what, what.__traceback__)).encode("utf-8", "replace")
     elif isinstance(what, bytes):
         yield what
     elif isinstance(what, str) and not _names_a_file(what):
@@ -132,7 +134,5 @@ def _pieces(what: BaseException | str | bytes | os.PathLike[str]) -> Iterator[by
 def _names_a_file(text: str) -> bool:
     if len(text) > _LONGEST_PATH or "\n" in text or "\0" in text:
         return False
-    try:
-        return Path(text).is_file()
-    except OSError:
-        return False
+    # A name that was mistyped is opened, too, so that the error is the usual one.
+    return Path(text).exists() or (" " not in text and text.lower().endswith(_SUFFIXES))

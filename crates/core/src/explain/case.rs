@@ -45,7 +45,8 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 5] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources"];
+const STRONG_DENIALS: [&str; 6] =
+    ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time"];
 
 impl Case {
     /// Puts the sightings together.

@@ -172,7 +172,14 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
             let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
             let behind = text[at + digits..].trim_start().trim_start_matches(|c: char| c.is_ascii_alphabetic());
             let done = behind.starts_with('/') || (at > 0 && bytes[at - 1] == b'/');
-            let size = quantity(&text[at..]).filter(|found| !done && found.unit_bytes.is_some_and(|unit| unit >= 1024));
+            // A single letter is minutes, metres and millions, too: then a word before it must say that it is memory.
+            let unit = text[at + digits..].trim_start().bytes().take_while(u8::is_ascii_alphabetic).count();
+            let named = unit > 1
+                || has_any(&text[said_from..at], &["mem", "rss", "alloc", "reserved", "used", "free", "avail"]);
+            let counted =
+                has_any(&text[said_from..at], &["file", "size", "read", "seen", "written", "download", "batch"]);
+            let size = quantity(&text[at..])
+                .filter(|found| !done && named && !counted && found.unit_bytes.is_some_and(|unit| unit >= 1024));
             if let Some(size) = size {
                 found.push((size.bytes(), has_any(&text[said_from..at], &["free", "avail"])));
                 said_from = at;

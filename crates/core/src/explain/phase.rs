@@ -123,9 +123,9 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
     }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
-    let evaluating = frames
-        .iter()
-        .find(|frame| inside_model && (evaluation(frame) || named(frame, PREDICT) || evaluates(&frame.code)));
+    let evaluating = frames.iter().find(|frame| {
+        inside_model && (evaluation(frame) || (training && named(frame, PREDICT)) || evaluates(&frame.code))
+    });
     if let Some(frame) = evaluating.filter(|_| phase != Phase::LoadData || training) {
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     }
@@ -188,19 +188,17 @@ fn evaluation(frame: &Frame) -> bool {
 }
 
 fn evaluates(code: &str) -> bool {
-    has_any(
-        code,
-        &[
-            "evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop(",
-            "accuracy.eval(", "eval(test", "x_test", "X_test", "test_images", "test.images", "val_loader",
-            "test_loader",
-        ],
-    )
+    let calls = [
+        "evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop(",
+        "accuracy.eval(", "eval(test", "test.images",
+    ];
+    // Training is handed its evaluation data, too.
+    has_any(code, &calls) && !has_any(code, &["fit(", "train("])
 }
 
 fn shown(frame: &Frame) -> String {
     // A call that goes on below.
-    let open = if frame.code.ends_with(['(', ',', '[', '{']) { "…" } else { "" };
+    let open = if frame.code.ends_with(['(', ',']) { "…)" } else { "" };
     let code = if frame.code.is_empty() { String::new() } else { format!(": {}{open}", frame.code) };
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file);
     let text = format!("{file}, in {}{code}", frame.function);

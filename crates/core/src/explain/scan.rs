@@ -4,6 +4,8 @@
 //! A phrase that comes thousands of times is looked at only so often in each stretch: what repeats says nothing new, and a log of gigabytes
 //! is read at the speed of the search.
 
+use std::sync::OnceLock;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -14,6 +16,8 @@ use super::excerpt::Excerpt;
 const STRETCH_BYTES: usize = 1 << 20;
 /// Bytes kept before what is scanned: a traceback, or a progress bar above a dump.
 const BEFORE_BYTES: usize = 48 << 10;
+/// The end of a log, which is looked at anew.
+const LAST_BYTES: usize = 64 << 10;
 /// Bytes needed after a line before it is looked at: a wrapped message, a table below it.
 const AFTER_BYTES: usize = 12 << 10;
 /// A physical line longer than this is looked at piece by piece around its matches.
@@ -25,6 +29,8 @@ const MOST_LINES: usize = 300;
 /// How often one phrase is looked at in a stretch, and how often once it has been seen very often.
 const LOOKS_IN_STRETCH: u32 = 24;
 const LOOKS_WHEN_COMMON: u32 = 2;
+/// A look at a line that says something counts as much as that many at lines that say nothing.
+const LOOK: u32 = 20;
 /// A phrase that was looked at this often is common.
 const COMMON: u32 = 240;
 
@@ -50,6 +56,20 @@ pub trait Reader {
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt);
 }
 
+/// The automaton of the registry's phrases, built once: it takes longer than most logs.
+fn automaton(phrases: &[&str]) -> AhoCorasick {
+    static BUILT: OnceLock<AhoCorasick> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .match_kind(MatchKind::Standard)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(phrases)
+            .expect("a few hundred short phrases make a small automaton")
+    });
+    built.clone()
+}
+
 /// Finds lines with phrases.
 pub struct Scanner {
     phrases: AhoCorasick,
@@ -67,12 +87,7 @@ pub struct Scanner {
 impl Scanner {
     /// A scanner for these phrases, whatever their case.
     pub fn new(phrases: &[&str]) -> Scanner {
-        let phrases = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(phrases)
-            .expect("a few hundred short phrases make a small automaton");
+        let phrases = automaton(phrases);
         let looked = vec![0; phrases.patterns_len()];
         Scanner { phrases, buffer: Vec::new(), looked, scanned: 0, lines_before: 0, counted: 0 }
     }
@@ -89,7 +104,7 @@ impl Scanner {
     /// Takes more of the log.
     pub fn push(&mut self, mut bytes: &[u8], reader: &mut dyn Reader) {
         while !bytes.is_empty() {
-            let room = (BEFORE_BYTES + STRETCH_BYTES + AFTER_BYTES).saturating_sub(self.buffer.len());
+            let room = (self.scanned + STRETCH_BYTES + AFTER_BYTES).saturating_sub(self.buffer.len()).max(1);
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.buffer.extend_from_slice(now);
             bytes = later;
@@ -102,6 +117,9 @@ impl Scanner {
 
     /// The log has ended.
     pub fn finish(&mut self, reader: &mut dyn Reader) {
+        // The last words count most: they have looks of their own.
+        self.scan(self.buffer.len().saturating_sub(LAST_BYTES), reader);
+        self.looked.fill(0);
         self.scan(self.buffer.len(), reader);
     }
 
@@ -116,20 +134,22 @@ impl Scanner {
                 break;
             }
             let phrase = found.pattern().as_usize();
-            let most = if self.looked[phrase] > COMMON { LOOKS_WHEN_COMMON } else { LOOKS_IN_STRETCH };
-            if looks[phrase] >= most {
+            let most = if self.looked[phrase] > COMMON * LOOK { LOOKS_WHEN_COMMON } else { LOOKS_IN_STRETCH };
+            if looks[phrase] >= most * LOOK {
                 at = stop;
                 continue;
             }
-            looks[phrase] += 1;
-            self.looked[phrase] += 1;
-            at = self.look(start, stop, reader).max(stop);
+            let (line_end, says) = self.look(start, stop, reader);
+            at = line_end.max(stop);
+            // Lines that say nothing are cheap, and many are looked through for one that does.
+            looks[phrase] += if says { LOOK } else { 1 };
+            self.looked[phrase] = self.looked[phrase].saturating_add(if says { LOOK } else { 1 });
         }
         self.scanned = at.max(end).min(self.buffer.len());
     }
 
-    /// Hands out the physical line around a match, and gives where it ends.
-    fn look(&mut self, start: usize, stop: usize, reader: &mut dyn Reader) -> usize {
+    /// Hands out the physical line around a match; gives where it ends, and whether it says something.
+    fn look(&mut self, start: usize, stop: usize, reader: &mut dyn Reader) -> (usize, bool) {
         let lowest = start.saturating_sub(LINE_WINDOW_BYTES);
         let line_start = memrchr(b'\n', &self.buffer[lowest..start]).map_or(lowest, |feed| lowest + feed + 1);
         let highest = (stop + LINE_WINDOW_BYTES).min(self.buffer.len());
@@ -157,7 +177,7 @@ impl Scanner {
                 reader.excerpt(&self.phrases_in(&pieces[index].text), &Excerpt { before, line, after });
             }
         }
-        line_end
+        (line_end, most > Needs::Nothing)
     }
 
     fn before(&self, line_start: usize, number: u64) -> Vec<Line> {

@@ -107,6 +107,19 @@ pub fn has_any(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| has(text, phrase))
 }
 
+/// Whether a text has a word, in this very case, with no letter or digit beside it: `EMFILE` is not in `systemfile`.
+pub fn has_word(text: &str, word: &str) -> bool {
+    let beside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    text.match_indices(word)
+        .any(|(at, _)| !beside(text[..at].chars().next_back()) && !beside(text[at + word.len()..].chars().next()))
+}
+
+/// Whether a text has one of several words, whatever their case.
+pub fn has_word_of(text: &str, words: &[&str]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    words.iter().any(|word| has_word(&lower, word))
+}
+
 /// A number at the start of a text, after blanks and `: = ( ~ <`.
 pub fn quantity(text: &str) -> Option<Quantity> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || ":=(~<\"'*`".contains(c));

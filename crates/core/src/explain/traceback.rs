@@ -46,12 +46,12 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             }
         }
     }
-    // The innermost say what there is to say; recursion makes thousands.
-    found.drain(..found.len().saturating_sub(MOST_FRAMES));
     // A crash handler shows the innermost first.
     if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
         found.reverse();
     }
+    // The innermost say what there is to say; recursion makes thousands.
+    found.drain(..found.len().saturating_sub(MOST_FRAMES));
     // What was typed at a prompt stands above.
     if let Some(last) = found.last_mut().filter(|last| last.file == "<stdin>") {
         let typed = lines_all[..from].iter().rev().find_map(|line| line.trim_start().strip_prefix(">>> "));

@@ -32,13 +32,15 @@ pub fn plan(args: &ExplainArgs, path: &Path, explanation: &Explanation) -> anyho
     // TensorFlow's own pool, as the log tells it, is a CPU's unless it says otherwise.
     let on_host = explanation.resource != Some(Resource::GpuMemory);
     let device = args.device.as_deref().or(on_host.then_some("cpu"));
-    if device.is_none() && memory.is_none() {
-        bail!("the log does not say how much memory the device has: give --device or --memory");
+    if args.device.is_none() && memory.is_none() {
+        bail!("the log does not say how much memory there was: give --memory, or --device");
     }
     let place = place::choose(device, memory.as_deref(), FRAMEWORK, Machine::read)?;
     let memory_bytes = place.limit_bytes.unwrap_or(0);
-    let batch = args.batch.or(failed.as_ref().map(|failed| failed.batch));
-    let choices = Choices { batch, ..Choices::default() };
+    let Some(batch) = args.batch.or(failed.as_ref().map(|failed| failed.batch)) else {
+        bail!("the log shows no tensor of this model, and so not its batch: give --batch");
+    };
+    let choices = Choices { batch: Some(batch), ..Choices::default() };
     choices.check()?;
     let report = plan_keras(&source, source.compiled().clone(), source.policy(), &choices, place)
         .map_err(|error| anyhow!("{}: {error}", path.display()))?;

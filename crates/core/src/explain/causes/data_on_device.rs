@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
-use super::super::sizes::{has, has_any};
+use super::super::sizes::{has, has_any, has_word};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code};
 
@@ -16,10 +16,13 @@ pub(super) const CAUSE: Cause = Cause {
     judge,
 };
 
-/// Names that users give to the whole of their data, and calls that take it.
-const WHOLE: [&str; 12] = [
-    "from_tensor_slices(", "tf.constant(", "X_train", "x_train", "train_data", "all_data", "dataset.data",
-    "features_tensor", "convert_to_tensor(", "cudf.", "cp.asarray(", "cp.array(",
+/// Names that users give to the whole of their data.
+const WHOLE: [&str; 9] =
+    ["X_train", "x_train", "X", "train_data", "all_data", "dataset", "features_tensor", "frame", "images"];
+/// Calls that move it.
+const MOVES: [&str; 10] = [
+    ".to(", ".cuda(", "tf.constant(", "convert_to_tensor(", "from_tensor_slices(", "jnp.asarray(", "jnp.array(",
+    "device_put(", "cudf.", "cp.a",
 ];
 /// Operations that TensorFlow runs at once when data is prepared.
 const EAGER: [&str; 8] =
@@ -35,7 +38,11 @@ fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
     let in_step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update));
     let frames = || failure.frames.iter().rev();
-    if let Some(frame) = frames().find(|frame| has_any(&frame.code, &WHOLE)).filter(|_| !in_step) {
+    let own = frames().find(|frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]));
+    let moves = |frame: &&Frame| MOVES.iter().any(|call| frame.code.contains(call));
+    if let Some(frame) =
+        own.filter(moves).filter(|frame| !in_step && WHOLE.iter().any(|name| has_word(&frame.code, name)))
+    {
         return Claim::certain(format!("it failed while the whole data was moved to the device ({})", frame.code));
     }
     let copied = failure.sign.id == "tensorflow.destination";

@@ -1,6 +1,7 @@
 //! Memory grows from step to step until it is gone: kept graphs, kept losses, functions traced anew.
 
 use super::super::case::Case;
+use super::super::phase::Phase;
 use super::{Cause, Claim, Code, Confidence};
 use crate::bytes::human;
 
@@ -17,7 +18,8 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() && case.resource != Some(super::super::sign::Resource::ContainerLimit) {
         return None;
     }
-    if let Some(growth) = &case.growth {
+    // What is loaded piece by piece grows, and is meant to.
+    if let Some(growth) = case.growth.as_ref().filter(|_| case.phase() != Some(Phase::LoadModel)) {
         let because = format!(
             "the log's own figures rise from {} (line {}) to {} (line {}) and hardly ever fall",
             human(growth.first_bytes),
@@ -26,7 +28,14 @@ fn judge(case: &Case) -> Option<Claim> {
             growth.last_line
         );
         let lines = vec![growth.first_line, growth.last_line];
-        return Claim::certain(because).map(|claim| Claim { lines, ..claim });
+        // The figures lead to what was in use in the end.
+        let in_use = case.numbers.allocated_bytes.or(case.numbers.process_bytes);
+        let confidence = if in_use.is_some_and(|bytes| growth.last_bytes >= bytes / 2) {
+            Confidence::Certain
+        } else {
+            Confidence::Likely
+        };
+        return Claim::new(confidence, because).map(|claim| Claim { lines, ..claim });
     }
     if let Some(retraced) = case.seen("tensorflow.retracing") {
         let often = case.sightings.iter().filter(|sighting| sighting.sign.id == "tensorflow.retracing").count() >= 3;

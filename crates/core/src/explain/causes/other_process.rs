@@ -48,16 +48,15 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("when this job began, only {} of {} were free", human(free), human(capacity)));
     }
     let own = numbers.reserved_bytes.or(numbers.allocated_bytes).or(numbers.process_bytes);
-    let others: u64 = others_bytes(case);
+    let (count, others) = others(case);
     let needed = numbers.requested_bytes.unwrap_or(0).saturating_sub(numbers.free_bytes.unwrap_or(0));
     if others >= capacity / 8 && others >= needed {
-        let sum = numbers.others.len();
         let of_most = own.is_some_and(|own| others >= own) || others >= capacity / 4;
         let because = format!(
-            "{} of {} are held by {sum} other process{}; the request needed {} more",
+            "{} of {} are held by {count} other process{}; the request needed {} more",
             human(others),
             human(capacity),
-            if sum == 1 { "" } else { "es" },
+            if count == 1 { "" } else { "es" },
             human(needed)
         );
         return if of_most { Claim::certain(because) } else { Claim::possible(because) };
@@ -78,20 +77,13 @@ fn judge(case: &Case) -> Option<Claim> {
     })?
 }
 
-/// What other processes hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job reserved is.
-fn others_bytes(case: &Case) -> u64 {
+/// How many other processes there are, and what they hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job reserved is.
+fn others(case: &Case) -> (usize, u64) {
     let numbers = &case.numbers;
     let own = numbers.reserved_bytes.or(numbers.allocated_bytes).unwrap_or(0);
     let is_self =
         |bytes: u64| numbers.process_bytes.is_none() && bytes >= own && bytes - own <= OUTSIDE_ALLOCATOR_BYTES;
-    let mut found_self = false;
-    let mut sum = 0u64;
-    for process in &numbers.others {
-        if !found_self && is_self(process.bytes) {
-            found_self = true;
-        } else {
-            sum = sum.saturating_add(process.bytes);
-        }
-    }
-    sum
+    let own_entry = numbers.others.iter().position(|process| is_self(process.bytes));
+    let others = numbers.others.iter().enumerate().filter(|(index, _)| Some(*index) != own_entry);
+    others.fold((0, 0), |(count, sum), (_, process)| (count + 1, process.bytes.saturating_add(sum)))
 }

@@ -85,13 +85,18 @@ fn made_by_hand(case: &Case) -> Option<&Frame> {
 }
 
 /// Code that makes one entry for each pair of rows.
-const PAIRS: [&str; 14] = [
-    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "outer(", "linear_kernel(", "rbf_kernel(",
-    "euclidean_distances(", "cosine_similarity(", ".T)", ".T /", ".t())", "gram_matrix(",
+const PAIRS: &[&str] = &[
+    "cdist(", "pdist(", "pairwise", "[:, None", "[None, :", "np.outer(", "torch.outer(", "linear_kernel(",
+    "rbf_kernel(", "euclidean_distances(", "cosine_similarity(", "gram_matrix(",
 ];
 /// `x @ x.T`: a product with one's own transpose.
 fn squares(code: &str) -> bool {
-    code.contains('@') && [".T", ".t()", "transpose"].iter().any(|turned| code.contains(turned))
+    let name = |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
+    code.split_once('@').is_some_and(|(left, right)| {
+        let left: String = name(&left.trim_end().chars().rev().collect::<String>()).chars().rev().collect();
+        let turned = right.trim_start().strip_prefix(&left).unwrap_or("");
+        !left.is_empty() && [".T", ".t()", ".mT"].iter().any(|end| turned.starts_with(end))
+    })
 }
 
 /// Code that makes a column for each class.
@@ -115,11 +120,12 @@ fn all_pairs(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
     }
     let frame = frames.iter().rev().take(6).find(|frame| {
-        has_any(&frame.code, &PAIRS)
+        has_any(&frame.code, PAIRS)
             || squares(&frame.code)
             || has_any(&frame.function, &["pdist", "cdist", "pairwise", "distances"])
     })?;
-    if case.numbers.wanted_bytes().is_some_and(|bytes| bytes < GIB) {
+    let half = case.numbers.limit_bytes().map_or(GIB, |limit| limit / 2);
+    if case.numbers.wanted_bytes().is_some_and(|bytes| bytes < half) {
         return None;
     }
     Claim::likely(format!("one tensor has an entry for each pair of rows ({})", frame.code))

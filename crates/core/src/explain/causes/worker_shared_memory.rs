@@ -24,7 +24,7 @@ fn judge(case: &Case) -> Option<Claim> {
         return claim;
     }
     let failure = case.failure()?;
-    if case.of(Resource::SharedMemory) {
+    if case.of(Resource::SharedMemory) && failure.sign.id == "system.bus_error" {
         let workers =
             case.sightings.iter().any(|sighting| has_any(&sighting.text, &["worker", "dataloader", "multiprocessing"]));
         return if workers {

@@ -4,7 +4,7 @@
 //! These wordings are general, so that they give way to any sign that knows its program.
 
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, has_any, number_after, size_after, size_before};
+use super::super::sizes::{bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
 
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
@@ -12,13 +12,18 @@ const DEVICE: &[&str] = &[
     "allocated so far",
 ];
 
+/// Words of those who say it in signs of their own.
+const OTHERS: &[&str] = &[
+    "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps", "hip", "trt", "oom", "cgroup", "worker",
+    "onnxruntime", "java", "spark", "killed",
+];
+
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
-        also: DEVICE,
         read: figures,
-        check: says_so,
+        check: |text| has_word_of(text, DEVICE) && says_so(text),
         ..Sign::new(
             "anybody.device",
             &[
@@ -38,7 +43,7 @@ pub const SIGNS: &[Sign] = &[
                 "bytes (allocated so far", "cupy.cuda.memory.OutOfMemoryError", "cuMemAlloc results in",
                 "cudaMalloc failed", "allocating <= available failed", "cudaSuccess (2 vs. 0)",
                 "CudaNdarray_ZEROS: allocation failed", "Failed to allocate memory for requested buffer of size",
-                "byte buffer",
+                "error allocating",
             ],
             Weight::Failure,
         )
@@ -46,12 +51,8 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::HostMemory),
-        unless: &[
-            "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps ", "hip ", "trt", "oom-kill", "killed process",
-            "cgroup", "worker", "allocated so far", "onnx", "OOM", "java", "spark",
-        ],
+        check: |text| !has_word_of(text, OTHERS) && says_so(text),
         read: figures,
-        check: says_so,
         ..Sign::new(
             "anybody.host",
             &[
@@ -104,9 +105,7 @@ fn figures(text: &str, numbers: &mut Numbers) {
         .allocated_bytes
         .or_else(|| size_before(text, "memory has been allocated"))
         .or_else(|| size_after(text, "allocated so far:"));
-    if let Some(index) =
-        number_after(text, "on GPU ").or_else(|| after(text, "GPU=").and_then(|tail| number_after(tail, "")))
-    {
+    if let Some(index) = number_after(text, "on GPU ").or_else(|| number_after(text, "GPU=")) {
         numbers.device.get_or_insert_with(|| format!("GPU {index}"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, quantity, size_after, size_before};
+use super::super::sizes::{after, bytes_after, has, has_any, quantity, size_after, size_before};
 
 const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
 const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
@@ -24,7 +24,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: LIMIT,
         cause: CODE,
-        ..Sign::new("kubernetes.evicted", &["low on resource: memory", "MemoryPressure"], Weight::Failure)
+        ..Sign::new("kubernetes.evicted", &["low on resource: memory", "condition: [MemoryPressure"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::Disk),
@@ -34,7 +34,7 @@ pub const SIGNS: &[Sign] = &[
             "kubernetes.storage",
             &[
                 "low on resource: ephemeral-storage", "ephemeral local storage usage exceeds the total limit",
-                "DiskPressure",
+                "condition: [DiskPressure",
             ],
             Weight::Failure,
         )
@@ -94,9 +94,8 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "killed by YARN for exceeding", "running beyond physical memory limits",
                 "running beyond virtual memory limits", "Container killed on request. Exit code is 143",
-                "Container killed on request. Exit code is 137", "spark.executor.memoryOverhead",
-                "spark.yarn.executor.memoryOverhead", "killed for exceeding memory limits",
-                "bigger than spark.driver.maxResultSize",
+                "Container killed on request. Exit code is 137", "Consider boosting spark",
+                "killed for exceeding memory limits", "bigger than spark.driver.maxResultSize",
             ],
             Weight::Failure,
         )
@@ -151,8 +150,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory",
                 "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure",
-                "RayOutOfMemoryError", "More than 95% of the memory on node", "to prevent running out of memory",
-                "memory usage threshold of",
+                "RayOutOfMemoryError", "More than 95% of the memory on node", "memory usage threshold of",
             ],
             Weight::Failure,
         )
@@ -163,7 +161,7 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "ray.store",
             &[
-                "ObjectStoreFullError", "object store is full", "The object store is full", "Failed to put object",
+                "ObjectStoreFullError", "object store is full", "The object store is full",
                 "does not fit in the plasma store", "PlasmaStoreFull",
             ],
             Weight::Failure,
@@ -178,7 +176,7 @@ pub const SIGNS: &[Sign] = &[
             "docker.limit",
             &[
                 "exceeded its memory limit", "memory limit exceeded", "Memory limit exceeded",
-                "exceeded memory limit of", "was killed because it exceeded", "Cloud Run", "exceed memory limit of",
+                "exceeded memory limit of", "killed because it exceeded", "exceed memory limit of",
             ],
             Weight::Failure,
         )
@@ -188,14 +186,7 @@ pub const SIGNS: &[Sign] = &[
 
 impl Sign {
     const fn slurm(self) -> Sign {
-        Sign {
-            also: &[
-                "slurm", "srun", "oom-kill event", "oom_kill event", "Exceeded", "exceeded memory limit", "OUT_OF_ME",
-                "cgroup", "State:", "Detected",
-            ],
-            unless: &["at some point", "UR_RESULT", "CUDA_ERROR", "ORT", "PI_ERROR", "STATUS_"],
-            ..self
-        }
+        Sign { check: by_slurm, unless: &["at some point"], ..self }
     }
 
     /// `OOMKilled: false` denies it.
@@ -233,11 +224,14 @@ fn storage(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "limit of containers"));
 }
 
+/// `OUT_OF_MEMORY` is a state of Slurm's in a table of its own, and a name of many errors elsewhere.
+fn by_slurm(text: &str) -> bool {
+    let state = has(text, "OUT_OF_ME");
+    !state || text.contains("OUT_OF_ME+") || has_any(text, &["0:125", "State", "slurm", "sacct"])
+}
+
 fn kubernetes(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory:"));
-    if text.contains("137") {
-        numbers.exit_code = Some(137);
-    }
 }
 
 /// `slurmstepd: error: Exceeded job memory limit (4206736 > 4194304)`; the figures are KiB.

@@ -74,8 +74,7 @@ pub const SIGNS: &[Sign] = &[
                 "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY",
                 "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute",
                 "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm",
-                "All algorithms tried for", "Autotuning failed for HLO", "No valid config found", "workspace of size",
-                "FIND was unable to find an engine",
+                "All algorithms tried for", "Autotuning failed for HLO", "FIND was unable to find an engine",
             ],
             Weight::Symptom,
         )
@@ -128,6 +127,5 @@ fn algorithm(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| size_after(text, "scratch_bytes"))
-        .or_else(|| size_after(text, "Failed to allocate request for"))
-        .or_else(|| bytes_after(text, "workspace of size"));
+        .or_else(|| size_after(text, "Failed to allocate request for"));
 }

@@ -31,6 +31,12 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
         read: hbm,
+        check: |text| {
+            !has(text, "Attempting to")
+                || size_after(text, "Attempting to allocate")
+                    .or_else(|| size_after(text, "Attempting to reserve"))
+                    .is_some()
+        },
         ..Sign::new(
             "xla.hbm",
             &[

@@ -4,7 +4,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, has_any, number_after, quantity, size_after};
+use super::super::sizes::{after, has, has_any, has_word, number_after, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -14,7 +14,7 @@ pub const SIGNS: &[Sign] = &[
         read: killed,
         ..Sign::new(
             "kernel.cgroup_kill",
-            &["Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup", "memory: usage "],
+            &["Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup"],
             Weight::Failure,
         )
     },
@@ -23,6 +23,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::KernelOomKill),
         read: killed,
         unless: &["Memory cgroup"],
+        check: names_the_victim,
         ..Sign::new(
             "kernel.kill",
             &[
@@ -32,6 +33,7 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    Sign { read: killed, ..Sign::new("kernel.cgroup_figures", &["memory: usage "], Weight::Context) },
     Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -52,10 +54,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::NotMemory),
         ..Sign::new(
             "launcher.kill",
-            &[
-                "forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory",
-                "KeyboardInterrupt",
-            ],
+            &["forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory"],
             Weight::Denial,
         )
     },
@@ -67,12 +66,13 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
-        check: ended_by_kill,
+        check: |text| killed_code(text).is_some(),
         ..Sign::new("process.exit_code", &["137", "-9"], Weight::Symptom).unexplained()
     },
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
+        check: killed_signal,
         ..Sign::new(
             "process.killed",
             &["SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL", "non-zero status of 9"],
@@ -99,7 +99,7 @@ impl Sign {
     const fn when_killing(self) -> Sign {
         Sign {
             also: &["kill", "Kill", "SIGTERM", "SIGKILL", "sending"],
-            unless: &["Started", "Starting", "mem avail:"],
+            unless: &["Started", "Starting", "Stopp", "mem avail:"],
             ..self
         }
     }
@@ -167,37 +167,74 @@ fn shell(text: &str) -> bool {
     let alone = line.eq_ignore_ascii_case("killed")
         || line.eq_ignore_ascii_case("killed.")
         || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
-    let numbered = words.windows(2).any(|pair| {
-        pair[1].eq_ignore_ascii_case("killed")
-            && pair[0].trim_matches(['[', ']']).bytes().all(|byte| byte.is_ascii_digit())
-    });
+    // `line 28:  8156 Killed  python`, `[1]  + 31330 killed  python`
+    let by_shell = line.contains("line ") || line.starts_with('[');
+    let numbered = by_shell
+        && words
+            .windows(2)
+            .any(|pair| pair[1].eq_ignore_ascii_case("killed") && pair[0].bytes().all(|byte| byte.is_ascii_digit()));
     // As bash says it in Chinese, German, Russian and French.
     let abroad = ["已杀死", "Getötet", "Убито", "Tué"].iter().any(|word| words.contains(word));
     let shells = [
-        "zsh: killed", "fish: Job", "Killed signal terminated program", "Killed: 9", "(core dumped) Killed",
-        "signal: Killed", "signal: killed",
+        "zsh: killed", "fish: Job", "Killed signal terminated program", "(core dumped) Killed", "signal: Killed",
+        "signal: killed",
     ];
-    alone || abroad || numbered || shells.iter().any(|start| line.contains(start)) || words.first() == Some(&"Killed")
+    let said = shells.iter().any(|start| line.contains(start)) || line.ends_with("Killed: 9");
+    alone || abroad || numbered || said
 }
 
-/// An exit code of 137 or -9, as a word of its own behind what says that it is one.
-fn ended_by_kill(text: &str) -> bool {
-    let number = |code: &str| {
-        text.match_indices(code).any(|(at, _)| {
-            let before =
-                text[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.' && c != '-');
-            let after = text[at + code.len()..]
-                .chars()
-                .next()
-                .is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != ':');
-            before && after
-        })
-    };
-    let said = ["exit", "status", "returncode", "return code", "returned", "error 137", "code 137", "code=137"];
-    (number("137") || number("-9")) && has_any(text, &said)
+/// `Killed process 1234 (python)`: the kernel always names it; others say the same of what a user ended.
+fn names_the_victim(text: &str) -> bool {
+    let Some(tail) = after(text, "Killed process ") else { return true };
+    let name = tail.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',').trim_start();
+    name.starts_with('(') || name.starts_with("UID") || has_any(tail, &["total-vm", "anon-rss"])
+}
+
+/// What comes before an exit code, and what may stand between.
+const LABELS: [&str; 11] = [
+    "exit code", "exitcode", "exit_code", "exit status", "exited with", "exit value", "return code", "returncode",
+    "non-zero status", "error code", "***",
+];
+const BETWEEN: [&str; 8] = ["code", "status", "non-zero", "exit", "was", "of", "is", "Error"];
+
+/// The exit code of a killed process, right behind what says that it is one: `exit code: 137`, `(exitcode: -9)`, `make: *** [all] Error 137`.
+fn killed_code(text: &str) -> Option<i64> {
+    if text.contains("File \"") {
+        return None;
+    }
+    // `subprocess` says `returned -9`; rows are returned in other numbers.
+    if text.contains("returned -9") {
+        return Some(-9);
+    }
+    LABELS.iter().find_map(|label| {
+        let mut tail = after(text, label)?;
+        if *label == "***" {
+            tail = after(tail, "] ")?;
+        }
+        loop {
+            let next = tail.trim_start_matches(|c: char| c.is_whitespace() || ":=([\"'>".contains(c));
+            let word = BETWEEN.iter().find_map(|word| next.strip_prefix(word));
+            match word {
+                Some(rest) => tail = rest,
+                None => {
+                    let code = [("137", 137), ("-9", -9)].into_iter().find(|(code, _)| next.starts_with(code))?;
+                    let behind = next[code.0.len()..].chars().next();
+                    return behind.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.').then_some(code.1);
+                }
+            }
+        }
+    })
+}
+
+/// A signal that killed, and not a handler, a level or a number that begins with it.
+fn killed_signal(text: &str) -> bool {
+    let nine = ["signal 9", "signal: 9", "exit status: 9", "non-zero status of 9"].iter().any(|words| {
+        after(text, words).is_some_and(|tail| !tail.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
+    });
+    nine || has(text, "died through signal KILL")
+        || (has_word(text, "SIGKILL") && !has_any(text, &["handler", "install", "grace", "did not exit"]))
 }
 
 fn exit(text: &str, numbers: &mut Numbers) {
-    let said = [("137", 137), ("-9", -9)].iter().find(|(code, _)| text.contains(code)).map(|(_, code)| *code);
-    numbers.exit_code = numbers.exit_code.or(said);
+    numbers.exit_code = numbers.exit_code.or_else(|| killed_code(text));
 }

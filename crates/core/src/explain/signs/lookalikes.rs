@@ -69,8 +69,9 @@ pub const SIGNS: &[Sign] = &[
             "api.quota",
             &[
                 "Too Many Requests", "429 Resource", "429 RESOURCE", "Quota exceeded", "quota metric",
-                "exceeded your current quota", "rate limit", "RateLimitError", "insufficient_quota", "code: 429",
-                "quota exceeded", "Resource has been exhausted (e.g. check quota)", "\"code\": 429",
+                "exceeded your current quota", "RateLimitError", "rate limit exceeded", "rate limit reached",
+                "insufficient_quota", "code: 429", "quota exceeded", "Resource has been exhausted (e.g. check quota)",
+                "\"code\": 429",
             ],
             Weight::Denial,
         )
@@ -93,16 +94,18 @@ pub const SIGNS: &[Sign] = &[
             Weight::Warning,
         )
     },
+    Sign { cause: NOT_MEMORY, ..Sign::new("user.interrupt", &["KeyboardInterrupt"], Weight::Denial) },
     Sign {
         cause: NOT_MEMORY,
+        unless: &["WARNING", "skipped", "skipping", "ignored", "Caught", "caught"],
         ..Sign::new(
             "python.other",
             &[
                 "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:",
-                "ValueError:", "AssertionError:", "FileNotFoundError:", "KeyboardInterrupt", "NotImplementedError:",
-                "NameError:", "SyntaxError:", "ZeroDivisionError:", "PermissionError:", "UnicodeDecodeError:",
-                "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:",
-                "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
+                "ValueError:", "AssertionError:", "FileNotFoundError:", "NotImplementedError:", "NameError:",
+                "SyntaxError:", "ZeroDivisionError:", "PermissionError:", "UnicodeDecodeError:", "RecursionError",
+                "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:", "UnimplementedError:",
+                "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
                 "Expected all tensors to be on the same device", "Sizes of tensors must match", "cannot reshape array",
                 "Expected more than 1 value per channel", "index out of range in self", "JSONDecodeError",
                 "ReadTimeout", "HTTPError", "ConnectTimeout", "Loss is nan", "UnpicklingError", "ResolutionImpossible",
@@ -146,7 +149,7 @@ pub const SIGNS: &[Sign] = &[
 
 impl Sign {
     const fn asserts(self) -> Sign {
-        Sign { also: &["device-side assert", "failed", "block", "Assertion"], ..self }
+        Sign { also: &["device-side assert", ".cu:", "block:", "thread:"], ..self }
     }
 
     const fn unless_warning(self) -> Sign {

@@ -57,7 +57,7 @@ pub const SIGNS: &[Sign] = &[
                 "Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment",
                 "[WinError 1455]", "error code: <1455>", "failed to allocate data of size",
                 "Failed to allocate block of", "The paging file is too small", "os error 1455", "malloc of size",
-                "realloc of size", "Not enough memory", "memory allocation of",
+                "realloc of size", "Not enough memory", "bytes failed",
             ],
             Weight::Failure,
         )
@@ -109,7 +109,7 @@ impl Sign {
         Sign {
             unless: &[
                 "ArrowMemoryError", "_ArrayMemoryError", "OutOfMemoryError", "CudaMemoryError", "except MemoryError",
-                "raise MemoryError", "NoMemoryError", "InsufficientMemoryError",
+                "Caught", "caught", "falling back", "raise MemoryError", "NoMemoryError", "InsufficientMemoryError",
             ],
             ..self
         }

@@ -2,7 +2,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, quantity, size_after};
+use super::super::sizes::{after, bytes_after, has, has_any, has_word, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -11,7 +11,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::WorkerSharedMemory),
         ..Sign::new(
             "system.shared_memory",
-            &["/dev/shm", "shared memory segment", "shm_open", "nccl-", "posix_fallocate failed"],
+            &["/dev/shm", "shared memory segment", "shm_open", "posix_fallocate failed"],
             Weight::Failure,
         )
         .full()
@@ -27,6 +27,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
+        check: |text| errno(text, "ENOSPC"),
         unless: &[
             "/dev/shm", "posix_fallocate", "inotify", "add_watch", "watch ENOSPC", "file watchers", "</torch_",
             "on device /dev/video", "sem_", "psm_",
@@ -37,7 +38,7 @@ pub const SIGNS: &[Sign] = &[
                 "No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC",
                 "There is not enough space on the disk", "not enough disk space", "disk is full",
                 "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]",
-                "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]", "File too large",
+                "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]",
             ],
             Weight::Failure,
         )
@@ -55,11 +56,12 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::FileDescriptors),
         cause: Some(Code::FileDescriptors),
+        check: |text| errno(text, "EMFILE"),
         ..Sign::new(
             "system.descriptors",
             &[
                 "Too many open files", "[Errno 24]", "EMFILE", "received 0 items of ancdata", "os error 24",
-                "[Errno 23]", "accept4 failed", "filedescriptor out of range in select",
+                "[Errno 23]", "accept4 failed (24", "filedescriptor out of range in select",
             ],
             Weight::Failure,
         )
@@ -86,7 +88,7 @@ pub const SIGNS: &[Sign] = &[
                 "unable to create new native thread", "unable to create native thread", "blas_thread_init",
                 "Resource temporarily unavailable: 'fork'", "pthread_create() failed", "failed to create thread",
                 "Failed to create thread", "thread_limit", "Can't create new thread", "failed to spawn thread",
-                "libgomp: Thread creation", "pthread_create", "thread constructor failed", "Unable to create thread",
+                "libgomp: Thread creation", "thread constructor failed", "Unable to create thread",
             ],
             Weight::Failure,
         )
@@ -114,9 +116,8 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Received message larger than max", "Sent message larger than max", "message larger than max",
                 "trying to send message larger than max", "received message larger than max",
-                "Received message exceeds", "exceeds maximum size", "exceeds the maximum allowed size",
-                "Websocket closed: message too big", "message length too large",
-                "larger than the maximum message size", "spark.rpc.message.maxSize",
+                "Received message exceeds", "exceeds the maximum allowed size", "Websocket closed: message too big",
+                "message length too large", "larger than the maximum message size", "spark.rpc.message.maxSize",
             ],
             Weight::Failure,
         )
@@ -130,8 +131,8 @@ pub const SIGNS: &[Sign] = &[
                 "cannot serialize a bytes object larger than 4 GiB",
                 "cannot serialize a bytes objects larger than 4GiB",
                 "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647",
-                "Failed to serialize proto", "message too large", "byte string too large", "Error serializing message",
-                "bytes exceeds 2GB", "Protobuf serialization failed",
+                "Failed to serialize proto", "byte string too large", "Error serializing message", "bytes exceeds 2GB",
+                "Protobuf serialization failed",
             ],
             Weight::Failure,
         )
@@ -141,7 +142,7 @@ pub const SIGNS: &[Sign] = &[
         read: |text, numbers| numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "(current:")),
         ..Sign::new(
             "system.memlock",
-            &["RLIMIT_MEMLOCK", "max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq"],
+            &["RLIMIT_MEMLOCK", "set max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq"],
             Weight::Symptom,
         )
     },
@@ -157,8 +158,8 @@ impl Sign {
     const fn full(self) -> Sign {
         Sign {
             also: &[
-                "No space left", "Errno 28", "ENOSPC", "not enough", "full", "too small", "larger than", "resize",
-                "insufficient", "failed to extend", "failed :", "Unable", "unable",
+                "No space left", "Errno 28", "ENOSPC", "not enough", "is full", "too small", "larger than",
+                "to resize", "insufficient", "failed to extend", "failed :", "Unable", "unable",
             ],
             unless: &["is not a failure", "No such file", "because /dev/shm has only"],
             read: segment,
@@ -180,6 +181,11 @@ impl Sign {
 fn segment(text: &str, numbers: &mut Numbers) {
     let named = after(text, "/dev/shm/nccl-").and_then(|tail| bytes_after(tail, " to"));
     numbers.requested_bytes = numbers.requested_bytes.or(named).or_else(|| bytes_after(text, "(size"));
+}
+
+/// The name of an error number counts as a word only: `EMFILE` is in `systemfile`, too.
+fn errno(text: &str, name: &str) -> bool {
+    !has(text, name) || has_word(text, name) || has_any(text, &["No space left", "Too many open files", "Errno"])
 }
 
 /// `Received message larger than max (4195000 vs. 4194304)`
