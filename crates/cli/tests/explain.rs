@@ -190,7 +190,7 @@ fn models_that_cannot_be_planned() {
     assert!(other.contains("this is not a model file"), "{other}");
     assert!(said(&["explain", BATCH, "--plan", "docs"]).contains("docs is a folder"));
     let unknown = said(&["explain", UNDECIDED, "--plan", MODEL]);
-    assert_eq!(unknown, "error: the log does not say how much memory the device has: give --device or --memory\n");
+    assert_eq!(unknown, "error: the log does not say how much memory there was: give --memory, or --device\n");
     for option in [["--batch", "3"], ["--memory", "1GiB"], ["--device", "t4"]] {
         let refused = refused(&[&["explain", BATCH], &option[..]].concat());
         assert!(refused.contains("--plan <MODEL>"), "{refused}");
