@@ -8,3 +8,4 @@ pub mod error;
 pub mod readings;
 pub mod sample;
 pub mod sampler;
+pub mod recording;
