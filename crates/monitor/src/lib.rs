@@ -9,3 +9,4 @@ pub mod readings;
 pub mod sample;
 pub mod sampler;
 pub mod recording;
+pub mod judge;

@@ -10,6 +10,8 @@ use super::secrets;
 use crate::sample::Sample;
 
 /// One entry of a recording.
+// Nearly all are samples: a box for each would cost more than the few others waste.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// The job begins. The first frame.

@@ -116,6 +116,7 @@ impl<W: Write> Writer<W> {
 
 /// Text that fits into a frame.
 fn cut(text: &str) -> &str {
-    let most = MOST_PAYLOAD_BYTES - 64;
-    if text.len() <= most { text } else { &text[..text.floor_char_boundary(most)] }
+    let most = text.len().min(MOST_PAYLOAD_BYTES - 64);
+    let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    &text[..end]
 }
