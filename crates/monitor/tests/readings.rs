@@ -12,6 +12,7 @@ use brimful_monitor::readings::cgroup::Cgroup;
 use brimful_monitor::readings::cgroup::place::Version;
 use brimful_monitor::readings::process::{page_bytes, stat};
 use brimful_monitor::sampler::Sampler;
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 const GIB: u64 = 1 << 30;
@@ -217,4 +218,48 @@ fn a_real_child_is_found_and_its_end_noticed() {
     sampler.sample_all(3000);
     assert!(!sampler.members().iter().any(|member| member.id.pid == child.id()), "{:?}", sampler.members());
     child.wait().unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_real_rise_between_two_samples_is_caught() {
+    const RISE_BYTES: u64 = 256 << 20;
+    let mut sampler = Sampler::new(Path::new("/"), std::process::id()).unwrap();
+    let before = sampler.sample(0).rss_bytes.unwrap();
+    let pages = vec![1_u8; RISE_BYTES as usize];
+    assert_eq!(std::hint::black_box(&pages)[12_345], 1);
+    drop(pages);
+    let sample = sampler.sample(1000);
+    let (now, peak) = (sample.rss_bytes.unwrap(), sample.peak_rss_bytes.unwrap());
+    assert!(now < before + RISE_BYTES / 2, "it fell again");
+    assert!(peak.abs_diff(before + RISE_BYTES) < RISE_BYTES / 20, "{before} {peak}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_that_a_file_says_is_fatal(texts in proptest::collection::vec("[ -~\n]{0,60}", 12), number in "[0-9]{18,20}") {
+        let machine = Machine::new();
+        machine.process(100, 1, 50, 1000, 4000);
+        machine.put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        machine.put("proc/100/cgroup", "0::/job\n");
+        let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+        for (path, text) in [
+            "proc/100/statm", "proc/100/status", "proc/100/io", "proc/100/net/dev", "proc/100/smaps_rollup", "proc/meminfo",
+            "proc/pressure/memory", "proc/loadavg", "sys/fs/cgroup/job/memory.stat", "sys/fs/cgroup/job/memory.events",
+            "sys/fs/cgroup/job/memory.pressure", "proc/101/stat",
+        ].iter().zip(&texts) {
+            machine.put(path, text);
+        }
+        sampler.sample(0);
+        // Numbers at the end of what fits.
+        machine.put("proc/100/statm", &format!("1 {number}\n"));
+        machine.put("proc/100/status", &format!("VmHWM: {number} kB\n"));
+        machine.put("proc/100/io", &format!("read_bytes: {number}\nwrite_bytes: {number}\n"));
+        machine.put("proc/102/stat", &format!("102 (x) S 100 1 1 0 -1 0 0 0 0 0 {number} {number} 0 0 20 0 {number} 0 70 0"));
+        machine.put("proc/102/statm", &format!("1 {number}\n"));
+        let sample = sampler.sample(5000);
+        let _ = (sample.held_bytes(), sample.since(&sampler.sample_all(5001)));
+    }
 }

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use brimful_monitor::error::MonitorError;
-use brimful_monitor::recording::{End, Frame, Line, Reader, Start, StepMark, Writer};
+use brimful_monitor::recording::{End, Frame, Holder, Holders, Line, Reader, Start, StepMark, Writer};
 use brimful_monitor::sample::Sample;
 use proptest::prelude::*;
 
@@ -25,7 +25,12 @@ fn frame() -> impl Strategy<Value = Frame> {
     let line = (any::<u64>(), "[a-zé ]{0,20}").prop_map(|(at_ms, text)| Frame::Line(Line { at_ms, text }));
     let end = (any::<u64>(), any::<Option<i32>>(), any::<Option<i32>>())
         .prop_map(|(at_ms, exit_code, signal)| Frame::End(End { at_ms, exit_code, signal, oom_kills: None }));
-    prop_oneof![4 => sample().prop_map(Frame::Sample), 2 => mark, 1 => line, 1 => end]
+    let holder = (any::<u32>(), "[a-zé]{0,9}", any::<u64>(), any::<u64>(), figure()).prop_map(
+        |(pid, name, rss_bytes, peak_rss_bytes, pss_bytes)| Holder { pid, name, rss_bytes, peak_rss_bytes, pss_bytes },
+    );
+    let holders = (any::<u64>(), proptest::collection::vec(holder, 0..4))
+        .prop_map(|(at_ms, processes)| Frame::Holders(Holders { at_ms, processes }));
+    prop_oneof![4 => sample().prop_map(Frame::Sample), 2 => mark, 1 => line, 1 => end, 1 => holders]
 }
 
 fn start() -> Start {
@@ -200,4 +205,49 @@ fn writing_goes_on_when_there_is_room_again() {
         frames.iter().rev().find_map(|frame| if let Frame::Sample(sample) = frame { Some(sample) } else { None });
     assert_eq!(last.and_then(|sample| sample.rss_bytes), Some(300_099 << 33));
     assert!(frames.len() as u64 + dropped >= 300_000);
+}
+
+/// Not a test: the process that the next test kills. Writes as fast as it can, with a clock of its own, and says how far it is.
+#[test]
+#[cfg(unix)]
+fn writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os("BRIMFUL_TEST_RECORDING") else { return };
+    let mut writer = Writer::new(std::fs::File::create(path).unwrap(), &start()).unwrap();
+    for at_ms in (0_u64..).step_by(100) {
+        writer.push(&Frame::Sample(Sample { at_ms, rss_bytes: Some(at_ms * 977 % 4096), ..Sample::default() }));
+        writer.tick(at_ms).unwrap();
+        io::stdout().write_all(format!("at {at_ms}\n").as_bytes()).unwrap();
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_killed_writer_loses_a_second_at_most() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    let folder = tempfile::tempdir().unwrap();
+    for kill in 0..20_usize {
+        let path = folder.path().join(format!("{kill}.run"));
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "writes_until_it_is_killed", "--nocapture", "--test-threads=1"])
+            .env("BRIMFUL_TEST_RECORDING", &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = vec![0; 300 + 7919 * kill];
+        let mut pipe = child.stdout.take().unwrap();
+        pipe.read_exact(&mut said).unwrap();
+        child.kill().unwrap();
+        pipe.read_to_end(&mut said).unwrap();
+        child.wait().unwrap();
+        let said = String::from_utf8_lossy(&said);
+        let (whole, _) = said.rsplit_once('\n').unwrap();
+        let said_ms = whole.rsplit("at ").next().and_then(|at| at.trim().parse::<u64>().ok()).unwrap_or(0);
+        let bytes = std::fs::read(&path).unwrap();
+        let last_ms = read(&bytes).iter().rev().find_map(|frame| match frame {
+            Frame::Sample(sample) => Some(sample.at_ms),
+            _ => None,
+        });
+        assert!(last_ms.unwrap_or(0) + 1000 >= said_ms, "{kill}: {last_ms:?} of {said_ms}");
+    }
 }

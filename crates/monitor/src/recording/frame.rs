@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secrets;
 use crate::sample::Sample;
+use crate::sampler::Member;
 
 /// One entry of a recording.
 // Nearly all are samples: a box for each would cost more than the few others waste.
@@ -20,6 +21,8 @@ pub enum Frame {
     Sample(Sample),
     /// A training step ended.
     Step(StepMark),
+    /// Who held the memory.
+    Holders(Holders),
     /// Something that was said: an event, a warning, a line of the job's output.
     Line(Line),
     /// The job ended. The last frame, if brimful lived to see it.
@@ -70,6 +73,55 @@ pub struct StepMark {
     pub epoch: Option<u64>,
     /// Its loss, which may be infinite or no number.
     pub loss: Option<f64>,
+}
+
+/// The largest processes of the job at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    /// When.
+    pub at_ms: u64,
+    /// The largest first, [`Holders::MOST`] of them at most.
+    pub processes: Vec<Holder>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as the kernel has it: 15 bytes at most.
+    pub name: String,
+    /// Resident memory.
+    pub rss_bytes: u64,
+    /// The most it ever had.
+    pub peak_rss_bytes: u64,
+    /// Its share of what it shares, if that may be read.
+    pub pss_bytes: Option<u64>,
+}
+
+impl Holders {
+    /// As many are kept.
+    pub const MOST: usize = 32;
+
+    /// The largest of a job's processes.
+    pub fn of(at_ms: u64, members: &[Member]) -> Holders {
+        let mut processes: Vec<Holder> = members.iter().filter(|member| member.is_here()).map(Holder::of).collect();
+        processes.sort_by_key(|holder| (std::cmp::Reverse(holder.rss_bytes), holder.pid));
+        processes.truncate(Holders::MOST);
+        Holders { at_ms, processes }
+    }
+}
+
+impl Holder {
+    fn of(member: &Member) -> Holder {
+        Holder {
+            pid: member.id.pid,
+            name: member.name.clone(),
+            rss_bytes: member.rss_bytes,
+            peak_rss_bytes: member.peak_rss_bytes,
+            pss_bytes: member.pss_bytes,
+        }
+    }
 }
 
 /// Something that was said.

@@ -18,7 +18,7 @@ mod payload;
 pub mod writer;
 pub mod reader;
 
-pub use frame::{End, Frame, Line, Start, StepMark};
+pub use frame::{End, Frame, Holder, Holders, Line, Start, StepMark};
 pub use reader::{Good, Reader};
 pub use writer::Writer;
 

@@ -5,7 +5,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::frame::{Frame, Line, StepMark};
+use super::frame::{Frame, Holder, Holders, Line, StepMark};
 use super::varint::{push, push_signed, take, take_signed};
 use crate::sample::Sample;
 
@@ -14,6 +14,7 @@ const SAMPLE: u8 = 2;
 const STEP: u8 = 3;
 const LINE: u8 = 4;
 const END: u8 = 5;
+const HOLDERS: u8 = 6;
 
 const FIGURES: usize = Sample::NAMES.len();
 /// The set of figures is one number.
@@ -54,6 +55,11 @@ impl State {
                 }
                 bytes.extend(mark.loss.into_iter().flat_map(f64::to_le_bytes));
                 STEP
+            }
+            Frame::Holders(holders) => {
+                self.push_time(holders.at_ms, &mut bytes);
+                holders.processes.iter().take(Holders::MOST).for_each(|holder| encode_holder(holder, &mut bytes));
+                HOLDERS
             }
             Frame::Line(line) => {
                 self.push_time(line.at_ms, &mut bytes);
@@ -105,6 +111,13 @@ impl State {
                 Some(Frame::Line(Line { at_ms, text: String::from_utf8_lossy(rest).into_owned() }))
             }
             END => json(rest).map(Frame::End),
+            HOLDERS => {
+                let (at_ms, mut processes) = (self.take_time(rest)?, Vec::new());
+                while !rest.is_empty() && processes.len() < Holders::MOST {
+                    processes.push(decode_holder(rest)?);
+                }
+                Some(Frame::Holders(Holders { at_ms, processes }))
+            }
             kind => Some(Frame::Other { kind }),
         }
     }
@@ -142,6 +155,26 @@ impl State {
         let row = std::array::from_fn(|index| self.known[index].then_some(self.values[index]));
         Some(Sample::from_row(at_ms, row))
     }
+}
+
+fn encode_holder(holder: &Holder, bytes: &mut Vec<u8>) {
+    push(bytes, u64::from(holder.pid));
+    push(bytes, holder.name.len() as u64);
+    bytes.extend_from_slice(holder.name.as_bytes());
+    push(bytes, holder.rss_bytes);
+    push(bytes, holder.peak_rss_bytes);
+    push(bytes, u64::from(holder.pss_bytes.is_some()));
+    holder.pss_bytes.into_iter().for_each(|pss_bytes| push(bytes, pss_bytes));
+}
+
+fn decode_holder(bytes: &mut &[u8]) -> Option<Holder> {
+    let pid = u32::try_from(take(bytes)?).ok()?;
+    let length = usize::try_from(take(bytes)?).ok()?;
+    let (name, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    let (rss_bytes, peak_rss_bytes) = (take(bytes)?, take(bytes)?);
+    let pss_bytes = if take(bytes)? == 1 { Some(take(bytes)?) } else { None };
+    Some(Holder { pid, name: String::from_utf8_lossy(name).into_owned(), rss_bytes, peak_rss_bytes, pss_bytes })
 }
 
 fn json<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

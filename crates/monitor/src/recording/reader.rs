@@ -1,7 +1,7 @@
 //! Reads a recording, up to the first byte that is torn or damaged.
 //!
 //! In: the bytes of a file. Out: its frames, one at a time, then [`Good`]: how much of the file they are. Nothing in the file is believed
-//! before its checksum is right, and nothing is set aside for lengths that it claims: a frame takes no more than its bytes. Not done: looking for
+//! before its checksum is right, and nothing is set aside for lengths that it claims: a frame takes a small multiple of its bytes at most. Not done: looking for
 //! frames behind the damage, whose differences would mean nothing.
 
 use super::frame::Frame;

@@ -60,58 +60,68 @@ pub fn mask_text(text: &str) -> String {
     let text = mask_known_forms(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
-    // The last word, if it is a name whose value may follow.
-    let mut name: Option<String> = None;
     while !rest.is_empty() {
-        let gap_end = rest.find(is_word_char).unwrap_or(rest.len());
-        let (gap, after) = rest.split_at(gap_end);
-        out.push_str(gap);
-        let word_end = after.find(|c| !is_word_char(c)).unwrap_or(after.len());
-        let (word, after) = after.split_at(word_end);
-        let leads = |name: &String| gap.contains(['=', ':']) || name.starts_with('-') || is_scheme(name);
-        // A line that ends at a name says nothing about the next line.
-        let value_of = name.take().filter(|name| leads(name) && !gap.contains('\n'));
-        match value_of {
-            Some(before) if is_scheme(&before) && looks_random(word) => out.push_str(MASK),
-            Some(before) if !is_scheme(word) && !word.is_empty() && mask_word(&before, word) => out.push_str(MASK),
-            // `Authorization: Bearer x`: the name goes on to the next word.
-            Some(before) if is_scheme(word) && kind_of(&before) == Name::Secret => {
-                out.push_str(word);
-                name = Some(before);
-                rest = after;
-                // The gap is a blank, which does not lead from an ordinary name.
-                if let Some(value) = after.strip_prefix(' ') {
-                    let end = value.find(|c| !is_word_char(c)).unwrap_or(value.len());
-                    out.push(' ');
-                    out.push_str(if end > 0 { MASK } else { "" });
-                    rest = &value[end..];
-                    name = None;
-                }
-                continue;
-            }
-            _ => out.push_str(word),
-        }
-        name = Some(word.to_owned());
+        let (gap, after) = rest.split_at(rest.find(is_word_char).unwrap_or(rest.len()));
+        let (name, after) = after.split_at(after.find(|c| !is_word_char(c)).unwrap_or(after.len()));
+        out.extend([gap, name]);
         rest = after;
+        let found = (kind_of(name) != Name::Plain || is_scheme(name)).then(|| value_after(name, after)).flatten();
+        let Some((lead, value)) = found else { continue };
+        // `Authorization: Bearer x`: what follows the scheme is the secret.
+        let scheme = value.split_once(' ').map(|(word, _)| word).unwrap_or(value);
+        let is_secret = match kind_of(name) {
+            Name::Secret => !is_scheme(scheme),
+            Name::Doubtful | Name::Plain => looks_random(value),
+        };
+        if is_secret {
+            out.extend([lead, MASK]);
+            rest = &after[lead.len() + value.len()..];
+        } else if kind_of(name) == Name::Secret {
+            let credentials = &after[lead.len() + scheme.len()..];
+            let begin = credentials.len() - credentials.trim_start_matches(' ').len();
+            let end = credentials[begin..].find(ends_value).map_or(credentials.len(), |end| begin + end);
+            out.extend([lead, scheme, &credentials[..begin], if end > begin { MASK } else { "" }]);
+            rest = &credentials[end..];
+        }
     }
     out
 }
 
-fn mask_word(name: &str, word: &str) -> bool {
-    match kind_of(name) {
-        Name::Secret => true,
-        Name::Doubtful => looks_random(word),
-        Name::Plain => false,
+/// What stands between a name and its value, and the value: up to its closing quote, or to a blank.
+fn value_after<'a>(name: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
+    let is_quote = |c: char| matches!(c, '"' | '\'');
+    let is_blank = |c: char| matches!(c, ' ' | '\t');
+    let separator = rest.strip_prefix(is_quote).unwrap_or(rest).trim_start_matches(is_blank);
+    let value = separator.trim_start_matches(['=', ':']);
+    // `Key::get` is code, and so is `key == x`.
+    let is_separated = separator.len() == value.len() + 1;
+    let is_next_word = separator.len() == value.len() && separator.len() < rest.len() && !value.starts_with('-');
+    if !is_separated && !(is_next_word && (name.starts_with('-') || is_scheme(name))) {
+        return None;
     }
+    let value = value.trim_start_matches(is_blank);
+    let quote = value.chars().next().filter(|c| is_quote(*c));
+    let value = quote.map_or(value, |quote| &value[quote.len_utf8()..]);
+    let lead = &rest[..rest.len() - value.len()];
+    let end = match quote {
+        Some(quote) => value.find([quote, '\n']),
+        None => value.find(ends_value),
+    };
+    let value = &value[..end.unwrap_or(value.len())];
+    (!value.is_empty()).then_some((lead, value))
+}
+
+fn ends_value(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '\'')
 }
 
 fn is_scheme(word: &str) -> bool {
     ["bearer", "basic"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// What names and values consist of; `*` so that a mask is a word, too.
+/// What names consist of.
 fn is_word_char(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | '*' | '~' | '!' | '#' | '$' | '%' | '^' | '@')
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
 fn is_plain_name(name: &str) -> bool {

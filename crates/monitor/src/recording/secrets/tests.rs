@@ -27,6 +27,9 @@ fn options_lose_their_secrets_and_nothing_else() {
         ("python|t.py|--name|hf_abcdefghijklmnopqrst", "python|t.py|--name|hf_***"),
         ("python|t.py|{\"token\": \"abc\", \"lr\": 1}", "python|t.py|{\"token\": \"***\", \"lr\": 1}"),
         ("curl|-H|Authorization: Bearer abc", "curl|-H|Authorization: Bearer ***"),
+        ("curl|-H|X-Api-Key: a/b+c=", "curl|-H|X-Api-Key: ***"),
+        ("python|-c|login(password = 'two (words', n=2)", "python|-c|login(password = '***', n=2)"),
+        ("sh|-c|x --password=a,b;c&d y", "sh|-c|x --password=*** y"),
     ] {
         assert_eq!(command(before), after);
     }
@@ -48,6 +51,8 @@ fn ordinary_text_stays() {
         "the token is read\nfrom a file",
         "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB",
         "loading /data/key/file.npy",
+        "  File \"a.py\", line 3, in __getitem__\n    return self.cache[key]\nKeyError: 'weights'",
+        "at::Key::get(token == other)",
     ] {
         assert_eq!(mask_text(text), text);
     }
