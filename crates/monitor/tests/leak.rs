@@ -124,7 +124,7 @@ fn alarms(job: Job, noise: f64, steps: u32) -> (f64, f64) {
                 (f64::from(step), bytes as u64)
             });
             let series: Series = sizes.collect();
-            leak(&series, Rule::default()).map(|leak| leak.bytes_per_x / MB)
+            leak(&series, Rule::STEPS).map(|leak| leak.bytes_per_x / MB)
         })
         .collect();
     rates.sort_by(f64::total_cmp);

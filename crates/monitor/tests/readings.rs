@@ -115,6 +115,25 @@ fn a_rise_between_samples_is_in_the_peak() {
 }
 
 #[test]
+fn a_job_that_moves_to_another_cgroup_is_followed() {
+    let machine = Machine::new();
+    machine.process(100, 1, 50, 1000, 4);
+    machine.put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    for (group, limit) in [("a", "5000"), ("b", "max")] {
+        machine.put(&format!("sys/fs/cgroup/{group}/memory.current"), "77\n");
+        machine.put(&format!("sys/fs/cgroup/{group}/memory.max"), limit);
+    }
+    machine.put("proc/100/cgroup", "0::/a\n");
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    assert!(!sampler.has_ended());
+    let sample = sampler.sample(0);
+    assert_eq!((sample.cgroup_limit_bytes, sample.cgroup_used_bytes), (Some(5000), Some(77)));
+    machine.put("proc/100/cgroup", "0::/b\n");
+    assert_eq!(sampler.sample(2000).cgroup_limit_bytes, None);
+    assert_eq!(sampler.cgroup().map(|cgroup| cgroup.own.folder.clone()), Some(PathBuf::from("/sys/fs/cgroup/b")));
+}
+
+#[test]
 fn gone_and_hidden_are_told_apart() {
     let machine = Machine::new();
     assert_eq!(Sampler::new(machine.root(), 9).err(), Some(MonitorError::Gone { pid: 9 }));

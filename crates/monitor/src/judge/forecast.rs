@@ -56,7 +56,7 @@ mod tests {
             1_000_000_000 + u64::from(step) * 1_000_000 + if step.is_multiple_of(50) { 500_000_000 } else { 0 }
         };
         let series: Series = (0..600).map(|step| (f64::from(step), size(step))).collect();
-        let leak = leak(&series, Rule::default()).unwrap();
+        let leak = leak(&series, Rule::STEPS).unwrap();
         assert!((leak.bytes_per_x - 1e6).abs() < 1e4 && leak.confidence() > 0.9, "{leak:?}");
         let met = forecast(&series, &leak, 4_000_000_000).unwrap();
         assert!((met.at_x - 2500.0).abs() < 20.0 && met.earliest_x <= met.at_x, "{met:?}");

@@ -15,12 +15,16 @@ pub struct Rule {
     pub floor_bytes: f64,
     /// Sizes of which the lowest is looked at.
     pub window_sizes: usize,
+    /// Steps, or minutes, before anything is said.
+    pub least_x: f64,
 }
 
-impl Default for Rule {
-    fn default() -> Rule {
-        Rule { floor_bytes: 20e6, window_sizes: 20 }
-    }
+impl Rule {
+    /// For a series with one size for each step.
+    pub const STEPS: Rule = Rule { floor_bytes: 20e6, window_sizes: 20, least_x: 200.0 };
+    /// For a series over minutes, at ten sizes a second. Loading data is even growth, too: nothing is said for a while, and where steps are
+    /// known they are the better series.
+    pub const MINUTES: Rule = Rule { floor_bytes: 20e6, window_sizes: 100, least_x: 5.0 };
 }
 
 /// Fewer say nothing.
@@ -67,6 +71,10 @@ impl Leak {
 
 /// Looks for a leak, in short stretches and in longer ones: garbage may be collected more rarely than a short one lasts.
 pub fn leak(series: &Series, rule: Rule) -> Option<Leak> {
+    let (first, last) = (series.buckets().first()?, series.buckets().last()?);
+    if last.last_x - first.first_x < rule.least_x {
+        return None;
+    }
     MOST_WINDOWS.into_iter().find_map(|most_windows| leak_in(series, rule, most_windows))
 }
 
