@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use brimful_monitor::judge::{Rule, Series, forecast, leak, strain};
+use brimful_monitor::judge::{Rule, Series, Watch, strain};
 use brimful_monitor::recording::{End, Frame, Holders, Line, Reader, Start, Writer};
 use brimful_monitor::sample::Sample;
 use brimful_monitor::sampler::Sampler;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let limit_bytes = arguments.next().and_then(|mb| mb.parse::<u64>().ok()).map(|mb| mb * 1_000_000);
     let mut sampler = Sampler::new(Path::new("/"), pid)?;
     let mut writer = Writer::new(File::create(&path)?, &Start { pid, ..Start::default() })?;
-    let (begin, mut series, mut said) = (Instant::now(), Series::default(), false);
+    let (begin, mut series, mut watch) = (Instant::now(), Series::default(), Watch::new(Rule::MINUTES));
     let mut ten_seconds_ago = Sample::default();
     while !sampler.has_ended() {
         std::thread::sleep(Duration::from_millis(100));
@@ -43,12 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             writer.push(&Frame::Holders(Holders::of(at_ms, sampler.members())));
             ten_seconds_ago = sample;
         }
-        if let Some(leak) = leak(&series, Rule::MINUTES).filter(|_| !said) {
-            let limit_bytes = limit_bytes.or(sample.limit_bytes()).unwrap_or(u64::MAX);
-            let text = format!("{:.1} s: {leak:?} {:?}", at_ms as f64 / 1e3, forecast(&series, &leak, limit_bytes));
+        if let Some(found) = watch.look(&series, limit_bytes.or(sample.limit_bytes())) {
+            let text = format!("{:.1} s: {found:?}", at_ms as f64 / 1e3);
             println!("{text}");
             writer.push(&Frame::Line(Line { at_ms, text }));
-            said = true;
         }
         writer.tick(at_ms)?;
     }

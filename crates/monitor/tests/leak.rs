@@ -5,11 +5,12 @@
 
 #![allow(clippy::print_stdout)]
 
-use brimful_monitor::judge::{Rule, Series, leak};
+use brimful_monitor::judge::{Leak, Rule, Series, Watch, leak};
 
 const STEPS: u32 = 600;
 const JOBS: u32 = 400;
 const MB: f64 = 1e6;
+const SEED: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Spread of what is different at every step, whatever the job does, in MB.
 const NOISES: [f64; 3] = [1.0, 3.0, 5.0];
 
@@ -91,7 +92,7 @@ fn and_leak(mut below: Sizes, piece: f64, every: f64) -> Sizes {
 const FALSE_ALARMS: [(&str, Job, f64); 8] = [
     ("warm-up, then level", warm_up, 0.01),
     // Still growing when the first quarter is over: the pace is what tells, and noise blurs it.
-    ("slow warm-up, then level", slow_warm_up, 0.03),
+    ("slow warm-up, then level", slow_warm_up, 0.05),
     ("a cache that fills", cache, 0.01),
     ("garbage that is collected", garbage, 0.01),
     ("evaluation now and then", evaluation, 0.01),
@@ -113,39 +114,61 @@ const LEAKS: [(&str, Job, u32); 8] = [
 ];
 const LEAST_FOUND: f64 = 0.98;
 
+/// How a series is judged: at its end, or all the time.
+type Judge = fn(&mut Watch, &Series, u32, u32) -> Option<Leak>;
+
+fn at_the_end(_: &mut Watch, series: &Series, step: u32, steps: u32) -> Option<Leak> {
+    (step + 1 == steps).then(|| leak(series, Rule::STEPS)).flatten()
+}
+
+fn all_the_time(watch: &mut Watch, series: &Series, step: u32, steps: u32) -> Option<Leak> {
+    if step.is_multiple_of(10) || step + 1 == steps { watch.look(series, None).map(|found| found.leak) } else { None }
+}
+
 /// The share of jobs of a kind that are said to leak, and the median of the rates.
-fn alarms(job: Job, noise: f64, steps: u32) -> (f64, f64) {
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+fn alarms(job: Job, noise: f64, steps: u32, judge: Judge) -> (f64, f64) {
+    let mut random = Random(SEED);
     let mut rates: Vec<f64> = (0..JOBS)
         .filter_map(|_| {
-            let mut size = job(&mut random);
-            let sizes = (0..steps).map(|step| {
+            let (mut size, mut series, mut watch) = (job(&mut random), Series::default(), Watch::new(Rule::STEPS));
+            let mut said = None;
+            for step in 0..steps {
                 let bytes = (size(f64::from(step), &mut random) + noise * random.normal()) * MB;
-                (f64::from(step), bytes as u64)
-            });
-            let series: Series = sizes.collect();
-            leak(&series, Rule::STEPS).map(|leak| leak.bytes_per_x / MB)
+                series.push(f64::from(step), bytes as u64);
+                said = said.or_else(|| judge(&mut watch, &series, step, steps));
+            }
+            said.map(|leak| leak.bytes_per_x / MB)
         })
         .collect();
     rates.sort_by(f64::total_cmp);
     (rates.len() as f64 / f64::from(JOBS), rates.get(rates.len() / 2).copied().unwrap_or(0.0))
 }
 
-#[test]
-fn leaks_are_found_and_nothing_else() {
+/// Prints the table, and names the kinds that miss their bound.
+fn table(judge: Judge, quiet_steps: u32) -> Vec<&'static str> {
     let mut wrong = Vec::new();
     println!("{:34} {:>10} {:>10} {:>10}", "no leak: share of alarms, noise", "1 MB", "3 MB", "5 MB");
     for (name, job, most) in FALSE_ALARMS {
-        let shares = NOISES.map(|noise| alarms(job, noise, STEPS).0);
+        let shares = NOISES.map(|noise| alarms(job, noise, quiet_steps, judge).0);
         println!("{name:34} {:>9.1}% {:>9.1}% {:>9.1}%", 100.0 * shares[0], 100.0 * shares[1], 100.0 * shares[2]);
         wrong.extend(shares.iter().any(|share| *share > most).then_some(name));
     }
     println!("{:34} {:>10} {:>10} {:>10} {:>12}", "leak: share found, noise", "1 MB", "3 MB", "5 MB", "median MB");
     for (name, job, steps) in LEAKS {
-        let found = NOISES.map(|noise| alarms(job, noise, steps));
+        let found = NOISES.map(|noise| alarms(job, noise, steps, judge));
         let shares = found.map(|(share, _)| 100.0 * share);
         println!("{name:34} {:>9.1}% {:>9.1}% {:>9.1}% {:>12.3}", shares[0], shares[1], shares[2], found[1].1);
         wrong.extend(shares.iter().any(|share| *share < 100.0 * LEAST_FOUND).then_some(name));
     }
-    assert!(wrong.is_empty(), "{wrong:?}");
+    wrong
+}
+
+#[test]
+fn leaks_are_found_and_nothing_else() {
+    assert_eq!(table(at_the_end, STEPS), [""; 0]);
+}
+
+#[test]
+fn looking_all_the_time_finds_them_too_and_nothing_else() {
+    assert_eq!(table(all_the_time, 4 * STEPS), [""; 0]);
 }

@@ -15,16 +15,18 @@ pub struct Rule {
     pub floor_bytes: f64,
     /// Sizes of which the lowest is looked at.
     pub window_sizes: usize,
-    /// Steps, or minutes, before anything is said.
+    /// Steps, or minutes, before anything can be said.
     pub least_x: f64,
+    /// Steps, or minutes, after which it can be trusted: when a [`Watch`](super::Watch) first looks.
+    pub enough_x: f64,
 }
 
 impl Rule {
     /// For a series with one size for each step.
-    pub const STEPS: Rule = Rule { floor_bytes: 20e6, window_sizes: 20, least_x: 200.0 };
+    pub const STEPS: Rule = Rule { floor_bytes: 20e6, window_sizes: 20, least_x: 200.0, enough_x: 590.0 };
     /// For a series over minutes, at ten sizes a second. Loading data is even growth, too: nothing is said for a while, and where steps are
     /// known they are the better series.
-    pub const MINUTES: Rule = Rule { floor_bytes: 20e6, window_sizes: 100, least_x: 5.0 };
+    pub const MINUTES: Rule = Rule { floor_bytes: 20e6, window_sizes: 100, least_x: 5.0, enough_x: 15.0 };
 }
 
 /// Fewer say nothing.
