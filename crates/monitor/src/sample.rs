@@ -96,9 +96,10 @@ sample! {
 }
 
 impl Sample {
-    /// What the job may hold: the cgroup's limit, or all that the machine has.
+    /// What the job may hold: up to the cgroup's limit, or what it holds and the machine still has, whichever is less.
     pub fn limit_bytes(&self) -> Option<u64> {
-        self.cgroup_limit_bytes.into_iter().chain(self.machine_total_bytes).min()
+        let left = self.held_bytes().zip(self.machine_available_bytes).map(|(held, left)| held.saturating_add(left));
+        self.cgroup_limit_bytes.into_iter().chain(left.or(self.machine_total_bytes)).min()
     }
 
     /// What counts against that limit and cannot be dropped: the group's, or the job's.
@@ -202,6 +203,7 @@ mod tests {
         let job =
             Sample { rss_bytes: Some(9), shared_bytes: Some(3), machine_total_bytes: Some(100), ..Sample::default() };
         assert_eq!((job.held_bytes(), job.limit_bytes()), (Some(6), Some(100)));
+        assert_eq!(Sample { machine_available_bytes: Some(50), ..job }.limit_bytes(), Some(56));
         let group = Sample {
             cgroup_limit_bytes: Some(50),
             cgroup_used_bytes: Some(30),

@@ -3,7 +3,7 @@
 //! In: a [`Series`], of the job's memory or the device's, over steps or minutes. Out: [`Leak`], with its rate, or none. The first quarter is left
 //! out, since jobs grow while they warm up. Of the rest, the lowest of each stretch is looked at: garbage that is collected now and then, and
 //! evaluation, are above it. These must rise by Mann–Kendall, by more than a floor, and the last half at no less than a part of the pace of the
-//! whole, since caches fill ever more slowly. Not told apart: a cache that fills at an even pace, until it is full.
+//! whole, since caches fill ever more slowly. The bounds below were chosen on the generated jobs of `tests/leak.rs`. Not told apart: a cache that fills at an even pace, until it is full.
 
 use super::series::Series;
 use super::trend::trend;
@@ -39,7 +39,7 @@ const LEAST_Z: f64 = 3.0;
 const STEADY_TAU: f64 = 0.9;
 /// The pace of the last half, as a part of the pace of the whole.
 const LEAST_LAST_PACE: f64 = 0.55;
-/// The pace of the last third at most, as a part of the pace of the third before.
+/// The pace of the last third, if all goes well for it, as a part of the pace of the third before.
 const LEAST_THIRD_PACE: f64 = 0.75;
 /// The growth of the last half, as a part of the floor.
 const LEAST_LAST_PART: f64 = 0.5;
