@@ -1,0 +1,12 @@
+//! What a running job does to its machine: read, sampled, recorded and judged.
+//!
+//! The modules are listed in the order in which data flows. In: `/proc` and `/sys/fs/cgroup` (or a folder that looks like
+//! them), and the time, which the caller passes in. Out: [`sample::Sample`]s, a recording, and judgements on a
+//! [`judge::Series`]. Not here: GPUs, the job's own figures, the clock, the terminal, and starting or ending a job.
+
+pub mod error;
+pub mod readings;
+pub mod sample;
+pub mod sampler;
+pub mod recording;
+pub mod judge;
