@@ -56,7 +56,9 @@ def test_text_bytes_and_files_are_answered_alike(tmp_path):
     assert answers[0] == json.loads(subprocess.run([BINARY, "explain", path, "--format", "json"], capture_output=True, check=True).stdout)
     assert package.explain("Killed").cause == "kernel_oom_kill"
     assert not package.explain("").to_dict()["evidence"]
-    assert not package.explain("nothing.log")
+    assert not package.explain("nothing here")
+    with pytest.raises(FileNotFoundError):
+        package.explain("nothing.log")
 
 
 def test_numpy_s_own_error_says_how_much_and_which_shape():

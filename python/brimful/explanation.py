@@ -135,4 +135,4 @@ def _names_a_file(text: str) -> bool:
     if len(text) > _LONGEST_PATH or "\n" in text or "\0" in text:
         return False
     # A name that was mistyped is opened, too, so that the error is the usual one.
-    return Path(text).exists() or (" " not in text and text.lower().endswith(_SUFFIXES))
+    return Path(text).is_file() or (" " not in text and text.lower().endswith(_SUFFIXES))
