@@ -103,7 +103,7 @@ fn usage() {
     let precision = refused(&["plan", EXAMPLE, "--precision", "mixed_floot16"]);
     assert!(precision.contains("tip: a similar value exists: 'mixed_float16'"), "{precision}");
     let verb = refused(&["plam", EXAMPLE]);
-    assert!(verb.contains("tip: a similar subcommand exists: 'plan'"), "{verb}");
+    assert!(verb.contains("tip: some similar subcommands exist") && verb.contains("'plan'"), "{verb}");
     assert!(refused(&[]).contains("Usage: brimful"));
 }
 

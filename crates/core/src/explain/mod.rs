@@ -1,6 +1,8 @@
 //! From a dead job's output to what ran out, why, and what to change.
 //!
-//!     bytes ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
+//! ```text
+//! bytes ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
+//! ```
 //!
 //! In: the bytes of a log, a piece at a time. Out: an [`Explanation`]. Memory is bounded whatever the log's length, and no input takes more than
 //! linear time: there are no patterns that backtrack, only phrases and the numbers beside them. Not looked at: the machine, the job's
