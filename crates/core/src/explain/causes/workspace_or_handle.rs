@@ -15,7 +15,16 @@ pub(super) const CAUSE: Cause = Cause {
 
 fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
-    said(case, Code::WorkspaceOrHandle, "").filter(|_| case.of(Resource::GpuMemory))?;
+    if !case.of(Resource::GpuMemory) {
+        return None;
+    }
+    // The compiler says it far from where it counts what failed.
+    if case.saw("xla.autotuner") {
+        return Claim::likely(
+            "XLA found no room for the copies that it tries kernels out on, beside the program's memory",
+        );
+    }
+    said(case, Code::WorkspaceOrHandle, "")?;
     let because = match failure.sign.id {
         "cuda.algorithm" => {
             "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool"

@@ -73,8 +73,7 @@ pub const SIGNS: &[Sign] = &[
                 "Fail to find the dnn implementation", "no valid convolution algorithms available",
                 "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY",
                 "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute",
-                "GET was unable to find an engine", "Failed to determine best cudnn convolution algorithm",
-                "All algorithms tried for", "Autotuning failed for HLO", "FIND was unable to find an engine",
+                "GET was unable to find an engine", "All algorithms tried for", "FIND was unable to find an engine",
             ],
             Weight::Symptom,
         )

@@ -2,6 +2,7 @@
 //!
 //! Origin of the wordings: XLA's `status_macros`, `bfc_allocator.cc`, `tfrt_cpu_pjrt_client.cc`, the TPU compiler's reports, cuDNN and GEMM autotuners.
 
+use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{after, bytes_after, has, number_after, quantity, size_after, size_before};
@@ -80,6 +81,19 @@ pub const SIGNS: &[Sign] = &[
         read: largest,
         ..Sign::new("xla.largest", &["Shape: ", "Size: ", "op_name=\"", "largest contiguous region"], Weight::Context)
             .in_breakdown()
+    },
+    // XLA tries kernels out on copies of their operands, beside the program's own memory.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        ..Sign::new(
+            "xla.autotuner",
+            &[
+                "Failed to get configs for", "Could not get config for HLO", "Autotuning failed for HLO",
+                "Failed to determine best cudnn convolution algorithm",
+            ],
+            Weight::Symptom,
+        )
     },
     Sign { read: hbm, ..Sign::new("xla.base_limit", &["exceeds the base limit"], Weight::Context) },
     Sign {
