@@ -2,7 +2,7 @@
 //!
 //! In: the text of a message. Out: a shape, an element type, and the bytes they make together.
 
-use super::sizes::after;
+use super::sizes::{after, has, quantity};
 
 /// A shape of at most this many dimensions: no framework has tensors of more.
 const MOST_DIMENSIONS: usize = 32;
@@ -50,6 +50,11 @@ const TYPES: [(&str, u64); 34] = [
 
 /// The shape that follows `shape`, in brackets of any kind: `shape[128,64,224,224]`, `shape (100000, 784)`.
 pub fn shape(text: &str) -> Option<Vec<u64>> {
+    // As protobuf writes it: `shapedim { size: 128 } dim { size: 14 }`.
+    if has(text, "shape") && has(text, "dim { size:") {
+        let sizes = text.split("size:").skip(1).take(MOST_DIMENSIONS);
+        return sizes.map(|size| quantity(size).map(|found| found.value as u64)).collect();
+    }
     let mut rest = text;
     while let Some(tail) = after(rest, "shape") {
         let open = tail.trim_start_matches(|c: char| c.is_whitespace() || ":=".contains(c) || c == '\'');
@@ -162,6 +167,7 @@ mod tests {
         assert_eq!(shape("an array with shape (5,) and"), Some(vec![5]));
         assert_eq!(shape("the shape of things, shape=[2, 3]"), Some(vec![2, 3]));
         assert_eq!(shape("shape [?,3] of no use"), None);
+        assert_eq!(shape("tensor with shapedim { size: 128 } dim { size: 14 }"), Some(vec![128, 14]));
         assert_eq!(shape("reshape"), None);
         assert_eq!(xla_shape("%fusion = bf16[8,128]{1,0} fusion"), Some((vec![8, 128], "bf16")));
         assert_eq!(xla_shape("x[3] and u[é"), None);

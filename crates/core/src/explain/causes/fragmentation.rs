@@ -1,6 +1,7 @@
 //! The allocator had enough, but in pieces that were too small.
 
 use super::super::case::Case;
+use super::super::phase::Phase;
 use super::{Cause, Claim, Code};
 use crate::bytes::human;
 
@@ -46,7 +47,9 @@ fn judge(case: &Case) -> Option<Claim> {
     let (reserved, allocated) = (numbers.reserved_bytes?, numbers.allocated_bytes?);
     let idle = reserved.saturating_sub(allocated);
     // A pool always has a little that is not in use: below a fiftieth of what it reserved, it says nothing.
-    if idle < wanted || idle < reserved / 50 {
+    // A model that is being loaded leaves more.
+    let share = if case.phase() == Some(Phase::LoadModel) { 10 } else { 50 };
+    if idle < wanted || idle < reserved / share {
         return None;
     }
     let because = format!(

@@ -114,8 +114,10 @@ fn all_pairs(case: &Case) -> Option<Claim> {
     if frames.iter().any(|frame| has_any(&frame.code, &ONE_HOT) || has_any(&frame.function, &ONE_HOT)) {
         return None;
     }
-    let square =
-        case.numbers.shape.as_deref().filter(|shape| shape.len() == 2 && shape[0] == shape[1] && shape[0] >= MANY_ROWS);
+    // Nearly as many columns as rows: a margin more or less, but a square all the same.
+    let near =
+        |shape: &&[u64]| shape.len() == 2 && shape[0].abs_diff(shape[1]) <= shape[0] / 50 && shape[0] >= MANY_ROWS;
+    let square = case.numbers.shape.as_deref().filter(near);
     if let Some([rows, columns]) = square {
         return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
     }

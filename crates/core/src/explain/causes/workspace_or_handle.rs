@@ -29,6 +29,7 @@ fn judge(case: &Case) -> Option<Claim> {
         "cuda.algorithm" => {
             "no algorithm of a convolution could be run or tried out; each needs a workspace beside the pool"
         }
+        "cuda.module" => "compiled kernels could not be loaded onto the device; they lie beside the framework's pool",
         "cuda.nccl_oom" => "NCCL found no room for its buffers, which lie beside the framework's pool",
         _ => "a handle of a CUDA library could not be made; it needs memory beside the framework's pool",
     };

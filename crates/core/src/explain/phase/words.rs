@@ -39,6 +39,7 @@ pub(super) const RULES: &[Rule] = &[
         function: &[
             "apply_gradients", "_create_slots", "_init_group", "init_state", "initialize_optimizer_states",
             "_init_state", "update_step", "add_variable_from_reference", "apply_updates", "_resource_apply_dense",
+            "_resource_apply_sparse",
         ],
         code: &[
             "optimizer.step(", "opt.step(", "optim.step(", "apply_gradients(", "optimizer.update(", "tx.update(",
@@ -66,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
             "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable",
             "load_pretrained_model", "_materialize_copy", "_load_checkpoint", "load_checkpoint_and_dispatch",
             "dispatch_model", "load_lora_adapter", "reset_parameters", "batch_set_value", "from_preset",
-            "weighs_to_device", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild",
+            "prepare_model", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild",
             "__init__",
         ],
         code: &[

@@ -71,12 +71,18 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Failed to get convolution algorithm", "No algorithm worked", "No algorithm without scratch worked",
                 "Fail to find the dnn implementation", "no valid convolution algorithms available",
-                "conv_algorithm_picker", "Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY",
-                "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute",
-                "GET was unable to find an engine", "All algorithms tried for", "FIND was unable to find an engine",
+                "conv_algorithm_picker", "Unable to find a valid cuDNN algorithm",
+                "unable to find an engine to execute", "GET was unable to find an engine", "All algorithms tried for",
+                "FIND was unable to find an engine",
             ],
             Weight::Symptom,
         )
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        also: &["OUT_OF_MEMORY", "out of memory"],
+        ..Sign::new("cuda.module", &["Failed to load in-memory CUBIN", "Failed to load PTX"], Weight::Failure)
     },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
     Sign { read: smi, also: &["MiB |", "MB"], ..Sign::new("cuda.smi", &["MiB / "], Weight::Context) },

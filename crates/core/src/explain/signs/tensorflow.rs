@@ -32,7 +32,11 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
         read: dump,
-        ..Sign::new("tensorflow.dump_part", &["Sum Total of in-use chunks", "Chunks of size "], Weight::Symptom)
+        ..Sign::new(
+            "tensorflow.dump_part",
+            &["Sum Total of in-use chunks", "Chunks of size ", "MaxAllocSize:"],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::GpuMemory),
