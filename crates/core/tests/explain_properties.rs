@@ -6,7 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use brimful_core::explain::{Explainer, Explanation, causes, explain};
 use brimful_core::report::Style;
@@ -156,10 +155,8 @@ fn long_lines_do_not_take_long() {
     for part in
         ["CUDA out of memory. Tried to allocate 1 MiB\r", "{\\n  File \\\"a.py\\\", line 1\\nout of memory", "Killed "]
     {
-        let log = part.repeat((64 << 10) / part.len());
-        let start = Instant::now();
-        shown(log.as_bytes());
-        assert!(start.elapsed() < Duration::from_secs(5), "{part:?}: {:?}", start.elapsed());
+        // No clock: at this length, anything that takes the square of it does not come to an end.
+        shown(part.repeat((2 << 20) / part.len()).as_bytes());
     }
 }
 
