@@ -7,6 +7,7 @@
 pub mod error;
 pub mod readings;
 pub mod sample;
+pub mod gpu;
 pub mod sampler;
 pub mod recording;
 pub mod judge;

@@ -6,7 +6,10 @@
 use std::io::{self, Write};
 
 use brimful_monitor::error::MonitorError;
-use brimful_monitor::recording::{End, Frame, Holder, Holders, Line, Reader, Start, StepMark, Writer};
+use brimful_monitor::gpu::GpuSample;
+use brimful_monitor::recording::{
+    End, Finding, Frame, FrameworkMemory, Holder, Holders, Line, Reader, Start, StepMark, Writer,
+};
 use brimful_monitor::sample::Sample;
 use proptest::prelude::*;
 
@@ -20,17 +23,39 @@ fn sample() -> impl Strategy<Value = Sample> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    let mark = (any::<u64>(), any::<u64>(), figure(), proptest::option::of(-1e300..1e300))
-        .prop_map(|(at_ms, step, epoch, loss)| Frame::Step(StepMark { at_ms, step, epoch, loss }));
+    let mark = (any::<u64>(), any::<u64>(), figure(), proptest::option::of(-1e300..1e300), figure()).prop_map(
+        |(at_ms, step, epoch, loss, waited_us)| Frame::Step(StepMark { at_ms, step, epoch, loss, waited_us }),
+    );
+    let gpu = (any::<u64>(), 0..3_u32, proptest::collection::vec(figure(), GpuSample::NAMES.len()))
+        .prop_map(|(at_ms, index, row)| Frame::Gpu(GpuSample::from_row(at_ms, index, row.try_into().unwrap())));
+    let framework = (any::<u64>(), any::<u32>(), "[a-z:0-9]{0,9}", figure(), figure(), figure()).prop_map(
+        |(at_ms, pid, device, allocated_bytes, peak_allocated_bytes, limit_bytes)| {
+            let framework = "torch".to_owned();
+            let memory = FrameworkMemory {
+                at_ms,
+                pid,
+                framework,
+                device,
+                allocated_bytes,
+                reserved_bytes: None,
+                peak_allocated_bytes,
+                limit_bytes,
+            };
+            Frame::Framework(memory)
+        },
+    );
+    let finding = (any::<u64>(), "[a-zé ]{0,20}")
+        .prop_map(|(at_ms, text)| Frame::Finding(Finding { at_ms, text, ..Finding::default() }));
     let line = (any::<u64>(), "[a-zé ]{0,20}").prop_map(|(at_ms, text)| Frame::Line(Line { at_ms, text }));
     let end = (any::<u64>(), any::<Option<i32>>(), any::<Option<i32>>())
-        .prop_map(|(at_ms, exit_code, signal)| Frame::End(End { at_ms, exit_code, signal, oom_kills: None }));
+        .prop_map(|(at_ms, exit_code, signal)| Frame::End(End { at_ms, exit_code, signal, ..End::default() }));
     let holder = (any::<u32>(), "[a-zé]{0,9}", any::<u64>(), any::<u64>(), figure()).prop_map(
         |(pid, name, rss_bytes, peak_rss_bytes, pss_bytes)| Holder { pid, name, rss_bytes, peak_rss_bytes, pss_bytes },
     );
     let holders = (any::<u64>(), proptest::collection::vec(holder, 0..4))
         .prop_map(|(at_ms, processes)| Frame::Holders(Holders { at_ms, processes }));
-    prop_oneof![4 => sample().prop_map(Frame::Sample), 2 => mark, 1 => line, 1 => end, 1 => holders]
+    let sample = sample().prop_map(Frame::Sample);
+    prop_oneof![4 => sample, 2 => mark, 1 => line, 1 => end, 1 => holders, 2 => gpu, 1 => framework, 1 => finding]
 }
 
 fn start() -> Start {

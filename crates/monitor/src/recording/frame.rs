@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::secrets;
+use crate::gpu::GpuSample;
 use crate::sample::Sample;
 use crate::sampler::Member;
 
@@ -21,8 +22,14 @@ pub enum Frame {
     Sample(Sample),
     /// A training step ended.
     Step(StepMark),
+    /// What was read of one GPU.
+    Gpu(GpuSample),
+    /// What a framework's own allocator holds.
+    Framework(FrameworkMemory),
     /// Who held the memory.
     Holders(Holders),
+    /// A judgement on the job, when it became true.
+    Finding(Finding),
     /// Something that was said: an event, a warning, a line of the job's output.
     Line(Line),
     /// The job ended. The last frame, if brimful lived to see it.
@@ -73,6 +80,50 @@ pub struct StepMark {
     pub epoch: Option<u64>,
     /// Its loss, which may be infinite or no number.
     pub loss: Option<f64>,
+    /// Time since the job began that passed between the end of one step and the beginning of the next: waiting for data, mostly.
+    pub waited_us: Option<u64>,
+}
+
+/// What a framework's own allocator says, on one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameworkMemory {
+    /// When.
+    pub at_ms: u64,
+    /// The process that says so.
+    pub pid: u32,
+    /// `torch`, `tensorflow` or `jax`.
+    pub framework: String,
+    /// The device, as the framework calls it, such as `cuda:0`.
+    pub device: String,
+    /// Held by tensors.
+    pub allocated_bytes: Option<u64>,
+    /// Taken from the device.
+    pub reserved_bytes: Option<u64>,
+    /// The most that tensors held.
+    pub peak_allocated_bytes: Option<u64>,
+    /// What the allocator may take at most.
+    pub limit_bytes: Option<u64>,
+}
+
+impl FrameworkMemory {
+    /// The figures, in the order of the recording.
+    pub(super) fn figures(&self) -> [Option<u64>; 4] {
+        [self.allocated_bytes, self.reserved_bytes, self.peak_allocated_bytes, self.limit_bytes]
+    }
+}
+
+/// A judgement, said once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Finding {
+    /// When.
+    pub at_ms: u64,
+    /// What it is, for programs: `leak`, `near_limit` and the like.
+    pub code: String,
+    /// What it is, for people.
+    pub text: String,
+    /// Names and figures: `bytes_per_step`, `limit_bytes` and the like.
+    pub figures: BTreeMap<String, f64>,
 }
 
 /// The largest processes of the job at one moment.
@@ -145,4 +196,6 @@ pub struct End {
     pub signal: Option<i32>,
     /// Processes of its cgroup that were killed for memory while it ran.
     pub oom_kills: Option<u64>,
+    /// Why it failed, if it did: what `brimful explain` gives as JSON.
+    pub explanation: Option<serde_json::Value>,
 }

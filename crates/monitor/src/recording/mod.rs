@@ -9,16 +9,17 @@
 //!
 //! The checksum is over kind, length and payload, and goes on from that of the frame before: a frame that was lost or moved is noticed.
 //! Samples and step marks hold differences from the ones before, as varints; the rest is JSON or text. Kinds and figures that are not
-//! known are skipped, so that an older brimful reads a newer file. Not kept: secrets (see `secrets`), the job's whole output, GPUs.
+//! known are skipped, so that an older brimful reads a newer file. Not kept: secrets (see `secrets`), the job's whole output.
 
 pub mod frame;
 pub mod secrets;
 mod varint;
+mod row;
 mod payload;
 pub mod writer;
 pub mod reader;
 
-pub use frame::{End, Frame, Holder, Holders, Line, Start, StepMark};
+pub use frame::{End, Finding, Frame, FrameworkMemory, Holder, Holders, Line, Start, StepMark};
 pub use reader::{Good, Reader};
 pub use writer::Writer;
 

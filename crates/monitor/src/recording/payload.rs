@@ -1,12 +1,14 @@
 //! Frames to payloads and back. Both sides go through the same states, so that differences mean the same.
 //!
-//! In: frames, or kind and payload. Out: the reverse; none for a payload that is not one. A sample is the time since the last entry, a set of
-//! the figures that changed, and for each how: nothing for one that is no longer known, or the difference from the last known value.
+//! In: frames, or kind and payload. Out: the reverse; none for a payload that is not one. A sample is the time since the last entry and a
+//! [`Row`].
 
 use serde::de::DeserializeOwned;
 
-use super::frame::{Frame, Holder, Holders, Line, StepMark};
-use super::varint::{push, push_signed, take, take_signed};
+use super::frame::{Frame, FrameworkMemory, Holder, Holders, Line, StepMark};
+use super::row::Row;
+use super::varint::{push, push_signed, push_text, take, take_signed, take_text};
+use crate::gpu::GpuSample;
 use crate::sample::Sample;
 
 const START: u8 = 1;
@@ -15,20 +17,22 @@ const STEP: u8 = 3;
 const LINE: u8 = 4;
 const END: u8 = 5;
 const HOLDERS: u8 = 6;
+const GPU: u8 = 7;
+const FRAMEWORK: u8 = 8;
+const FINDING: u8 = 9;
 
-const FIGURES: usize = Sample::NAMES.len();
-/// The set of figures is one number.
-const _: () = assert!(FIGURES <= 63);
+/// No machine has as many: a file that says so is damaged, or made to take memory; a writer leaves such a frame out.
+pub const MOST_GPUS: u64 = 256;
 
 /// What the last entries said.
 #[derive(Clone, Default)]
 pub struct State {
     at_ms: u64,
-    /// The last known value of each figure, and whether it is known now.
-    values: [u64; FIGURES],
-    known: [bool; FIGURES],
+    sample: Row<{ Sample::NAMES.len() }>,
+    gpus: Vec<Row<{ GpuSample::NAMES.len() }>>,
     step: u64,
     epoch: u64,
+    waited_us: u64,
 }
 
 impl State {
@@ -41,19 +45,42 @@ impl State {
                 START
             }
             Frame::Sample(sample) => {
-                self.encode_sample(sample, &mut bytes);
+                self.push_time(sample.at_ms, &mut bytes);
+                self.sample.encode(&sample.row(), &mut bytes);
                 SAMPLE
+            }
+            Frame::Gpu(sample) => {
+                self.push_time(sample.at_ms, &mut bytes);
+                push(&mut bytes, u64::from(sample.index));
+                if let Some(row) = self.gpu(u64::from(sample.index)) {
+                    row.encode(&sample.row(), &mut bytes);
+                }
+                GPU
+            }
+            Frame::Framework(memory) => {
+                self.push_time(memory.at_ms, &mut bytes);
+                encode_framework(memory, &mut bytes);
+                FRAMEWORK
+            }
+            Frame::Finding(finding) => {
+                bytes = serde_json::to_vec(finding).unwrap_or_default();
+                FINDING
             }
             Frame::Step(mark) => {
                 self.push_time(mark.at_ms, &mut bytes);
                 push_signed(&mut bytes, mark.step.wrapping_sub(self.step) as i64);
-                push(&mut bytes, u64::from(mark.epoch.is_some()) | u64::from(mark.loss.is_some()) << 1);
+                let has = [mark.epoch.is_some(), mark.loss.is_some(), mark.waited_us.is_some()];
+                push(&mut bytes, (0..).zip(has).map(|(bit, has)| u64::from(has) << bit).sum());
                 self.step = mark.step;
                 if let Some(epoch) = mark.epoch {
                     push_signed(&mut bytes, epoch.wrapping_sub(self.epoch) as i64);
                     self.epoch = epoch;
                 }
                 bytes.extend(mark.loss.into_iter().flat_map(f64::to_le_bytes));
+                if let Some(waited_us) = mark.waited_us {
+                    push_signed(&mut bytes, waited_us.wrapping_sub(self.waited_us) as i64);
+                    self.waited_us = waited_us;
+                }
                 STEP
             }
             Frame::Holders(holders) => {
@@ -80,23 +107,12 @@ impl State {
         self.at_ms = at_ms;
     }
 
-    fn encode_sample(&mut self, sample: &Sample, bytes: &mut Vec<u8>) {
-        self.push_time(sample.at_ms, bytes);
-        let row = sample.row();
-        let now = |index: usize, state: &State| state.known[index].then_some(state.values[index]);
-        let changed = (0..FIGURES).filter(|&index| row[index] != now(index, self));
-        let changed: u64 = changed.map(|index| 1 << index).sum();
-        push(bytes, changed);
-        for index in (0..FIGURES).filter(|index| changed >> index & 1 == 1) {
-            match row[index] {
-                // One that was known and stays known differs, so zero is free to say that it is known no longer; one that becomes known
-                // says so by being unknown before.
-                Some(value) => push_signed(bytes, value.wrapping_sub(self.values[index]) as i64),
-                None => push(bytes, 0),
-            }
-            self.known[index] = row[index].is_some();
-            self.values[index] = row[index].unwrap_or(self.values[index]);
+    fn gpu(&mut self, index: u64) -> Option<&mut Row<{ GpuSample::NAMES.len() }>> {
+        let index = usize::try_from(index).ok().filter(|_| index < MOST_GPUS)?;
+        if self.gpus.len() <= index {
+            self.gpus.resize_with(index + 1, Row::default);
         }
+        self.gpus.get_mut(index)
     }
 
     /// The frame that a payload holds.
@@ -104,7 +120,20 @@ impl State {
         let rest = &mut bytes;
         match kind {
             START => json(rest).map(Frame::Start),
-            SAMPLE => self.decode_sample(rest).map(Frame::Sample),
+            SAMPLE => {
+                let at_ms = self.take_time(rest)?;
+                Some(Frame::Sample(Sample::from_row(at_ms, self.sample.decode(rest)?)))
+            }
+            GPU => {
+                let (at_ms, index) = (self.take_time(rest)?, take(rest)?);
+                let row = self.gpu(index)?.decode(rest)?;
+                Some(Frame::Gpu(GpuSample::from_row(at_ms, u32::try_from(index).ok()?, row)))
+            }
+            FRAMEWORK => {
+                let at_ms = self.take_time(rest)?;
+                decode_framework(at_ms, rest).map(Frame::Framework)
+            }
+            FINDING => json(rest).map(Frame::Finding),
             STEP => self.decode_step(rest).map(Frame::Step),
             LINE => {
                 let at_ms = self.take_time(rest)?;
@@ -137,30 +166,51 @@ impl State {
             mark.epoch = Some(self.epoch);
         }
         if has & 2 == 2 {
-            mark.loss = Some(f64::from_le_bytes(*bytes.first_chunk()?));
+            let (loss, rest) = bytes.split_first_chunk()?;
+            mark.loss = Some(f64::from_le_bytes(*loss));
+            *bytes = rest;
+        }
+        if has & 4 == 4 {
+            self.waited_us = self.waited_us.wrapping_add(take_signed(bytes)? as u64);
+            mark.waited_us = Some(self.waited_us);
         }
         Some(mark)
     }
+}
 
-    fn decode_sample(&mut self, bytes: &mut &[u8]) -> Option<Sample> {
-        let at_ms = self.take_time(bytes)?;
-        let changed = take(bytes)?;
-        // Figures of a later version come last, and are left.
-        for index in (0..FIGURES).filter(|index| changed >> index & 1 == 1) {
-            let difference = take_signed(bytes)?;
-            let goes = self.known[index] && difference == 0;
-            self.known[index] = !goes;
-            self.values[index] = self.values[index].wrapping_add(difference as u64);
-        }
-        let row = std::array::from_fn(|index| self.known[index].then_some(self.values[index]));
-        Some(Sample::from_row(at_ms, row))
+fn encode_framework(memory: &FrameworkMemory, bytes: &mut Vec<u8>) {
+    push(bytes, u64::from(memory.pid));
+    push_text(bytes, &memory.framework);
+    push_text(bytes, &memory.device);
+    let figures = memory.figures();
+    push(bytes, (0..).zip(figures).map(|(bit, figure)| u64::from(figure.is_some()) << bit).sum());
+    figures.into_iter().flatten().for_each(|figure| push(bytes, figure));
+}
+
+fn decode_framework(at_ms: u64, bytes: &mut &[u8]) -> Option<FrameworkMemory> {
+    let pid = u32::try_from(take(bytes)?).ok()?;
+    let (framework, device, has) = (take_text(bytes)?, take_text(bytes)?, take(bytes)?);
+    let mut figures = [None; 4];
+    for (_, figure) in figures.iter_mut().enumerate().filter(|(bit, _)| has >> bit & 1 == 1) {
+        *figure = Some(take(bytes)?);
     }
+    let [allocated_bytes, reserved_bytes, peak_allocated_bytes, limit_bytes] = figures;
+    let memory = FrameworkMemory {
+        at_ms,
+        pid,
+        framework,
+        device,
+        allocated_bytes,
+        reserved_bytes,
+        peak_allocated_bytes,
+        limit_bytes,
+    };
+    Some(memory)
 }
 
 fn encode_holder(holder: &Holder, bytes: &mut Vec<u8>) {
     push(bytes, u64::from(holder.pid));
-    push(bytes, holder.name.len() as u64);
-    bytes.extend_from_slice(holder.name.as_bytes());
+    push_text(bytes, &holder.name);
     push(bytes, holder.rss_bytes);
     push(bytes, holder.peak_rss_bytes);
     push(bytes, u64::from(holder.pss_bytes.is_some()));
@@ -169,12 +219,10 @@ fn encode_holder(holder: &Holder, bytes: &mut Vec<u8>) {
 
 fn decode_holder(bytes: &mut &[u8]) -> Option<Holder> {
     let pid = u32::try_from(take(bytes)?).ok()?;
-    let length = usize::try_from(take(bytes)?).ok()?;
-    let (name, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
+    let name = take_text(bytes)?;
     let (rss_bytes, peak_rss_bytes) = (take(bytes)?, take(bytes)?);
     let pss_bytes = if take(bytes)? == 1 { Some(take(bytes)?) } else { None };
-    Some(Holder { pid, name: String::from_utf8_lossy(name).into_owned(), rss_bytes, peak_rss_bytes, pss_bytes })
+    Some(Holder { pid, name, rss_bytes, peak_rss_bytes, pss_bytes })
 }
 
 fn json<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

@@ -40,6 +40,20 @@ pub fn take_signed(bytes: &mut &[u8]) -> Option<i64> {
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
 }
 
+/// Adds a text, its length first.
+pub fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    push(bytes, text.len() as u64);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+/// Takes a text; bytes that are none become a question mark.
+pub fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let length = usize::try_from(take(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

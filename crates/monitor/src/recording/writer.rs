@@ -7,8 +7,10 @@
 
 use std::io::{ErrorKind, Write};
 
-use super::frame::{Frame, Line, Start};
-use super::payload::State;
+use serde_json::Value;
+
+use super::frame::{End, Frame, Line, Start};
+use super::payload::{MOST_GPUS, State};
 use super::{MAGIC, MOST_PAYLOAD_BYTES, VERSION, secrets, varint};
 use crate::error::MonitorError;
 
@@ -52,6 +54,11 @@ impl<W: Write> Writer<W> {
             }
             // Copied from a later version's file: its payload is not here.
             Frame::Other { .. } => {}
+            Frame::Gpu(sample) if u64::from(sample.index) >= MOST_GPUS => {}
+            Frame::End(end) => {
+                let explanation = end.explanation.clone().map(masked);
+                self.add(&Frame::End(End { explanation, ..end.clone() }));
+            }
             other => self.add(other),
         }
     }
@@ -111,6 +118,16 @@ impl<W: Write> Writer<W> {
         hasher.update(&self.waiting[begin..]);
         self.checksum = hasher.finalize();
         self.waiting.extend(self.checksum.to_le_bytes());
+    }
+}
+
+/// A value whose texts are without secrets: an explanation quotes what the job printed.
+fn masked(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(secrets::mask_text(&text)),
+        Value::Array(values) => values.into_iter().map(masked).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, masked(value))).collect(),
+        other => other,
     }
 }
 
