@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+mod job;
 mod machine;
 mod model_file;
 mod output;

@@ -37,6 +37,9 @@ print(os.path.dirname(os.path.abspath(brimful.__file__)))";
 /// What [`PACKAGE`] ends with where there is none.
 const NO_PACKAGE: i32 = 3;
 
+/// The folder of the package that has nothing but a `sitecustomize`, by which Brimful comes into a job.
+pub const BOOTSTRAP: &str = "_bootstrap";
+
 /// An interpreter, and why it is the one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Python {
@@ -181,9 +184,29 @@ fn end(status: ExitStatus) -> String {
     status.code().map_or_else(|| "was ended".to_owned(), |code| format!("ended with code {code}"))
 }
 
+/// The user's search path with one folder in front.
+pub fn in_front(folder: &Path, path: Option<&OsStr>) -> anyhow::Result<OsString> {
+    let folder = env::join_paths([folder]).with_context(|| format!("{} cannot be in PYTHONPATH", folder.display()))?;
+    // Python reads an empty one as none; an empty part would be its current folder.
+    let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(folder) };
+    let mut whole = folder;
+    whole.push(if cfg!(windows) { ";" } else { ":" });
+    whole.push(path);
+    Ok(whole)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_users_path_is_kept_as_it_is() {
+        let path = |set: Option<&str>| in_front(Path::new("/p/_bootstrap"), set.map(OsStr::new)).unwrap();
+        assert_eq!(path(None), "/p/_bootstrap");
+        assert_eq!(path(Some("")), "/p/_bootstrap");
+        #[cfg(unix)]
+        assert_eq!(path(Some("a::/b:")), "/p/_bootstrap:a::/b:");
+    }
 
     #[test]
     fn the_user_comes_first_then_the_environment_then_the_path() {

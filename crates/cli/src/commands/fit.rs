@@ -4,25 +4,22 @@
 //! terminal and its folder; what it gets is `BRIMFUL_FIT` and one folder in front of `PYTHONPATH`, from which Python starts
 //! `brimful.takeover`. What that does is Python's (`python/brimful/takeover`).
 
-mod job;
-
 use std::env;
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
+use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use brimful_core::bytes;
 use brimful_core::plan::budget;
 use serde_json::json;
 
 use crate::args::FitArgs;
 use crate::exit::Exit;
-use crate::python::Python;
+use crate::job::{self, Job};
+use crate::python::{BOOTSTRAP, Python, in_front};
 
 /// What the take-over reads: `memory`, in bytes or `auto`, and `allow`.
 const VARIABLE: &str = "BRIMFUL_FIT";
-/// The folder of the package that has nothing but a `sitecustomize`.
-const BOOTSTRAP: &str = "_bootstrap";
 
 /// Runs the command to its end.
 pub fn run(args: &FitArgs) -> anyhow::Result<Exit> {
@@ -41,18 +38,11 @@ pub fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let package = python.unwrap_or_else(Python::choose).package()?;
     let request = json!({ "memory": memory, "allow": args.allow.name() });
     let path = in_front(&package.join(BOOTSTRAP), env::var_os("PYTHONPATH").as_deref())?;
-    job::run(program, arguments, &[(VARIABLE, request.to_string().into()), ("PYTHONPATH", path)])
-}
-
-/// The user's search path with one folder in front.
-fn in_front(folder: &Path, path: Option<&OsStr>) -> anyhow::Result<OsString> {
-    let folder = env::join_paths([folder]).with_context(|| format!("{} cannot be in PYTHONPATH", folder.display()))?;
-    // Python reads an empty one as none; an empty part would be its current folder.
-    let Some(path) = path.filter(|path| !path.is_empty()) else { return Ok(folder) };
-    let mut whole = folder;
-    whole.push(if cfg!(windows) { ";" } else { ":" });
-    whole.push(path);
-    Ok(whole)
+    let mut command = Command::new(program);
+    command.args(arguments).env(VARIABLE, request.to_string()).env("PYTHONPATH", path);
+    let status = Job::start(command, program)?.wait()?;
+    job::say_signal(status);
+    Ok(Exit::Job(job::code(status)))
 }
 
 /// The option of Python's by which it would not read `PYTHONPATH` or start without `site`.
@@ -92,15 +82,6 @@ fn without_environment(arguments: &[OsString]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_users_path_is_kept_as_it_is() {
-        let path = |set: Option<&str>| in_front(Path::new("/p/_bootstrap"), set.map(OsStr::new)).unwrap();
-        assert_eq!(path(None), "/p/_bootstrap");
-        assert_eq!(path(Some("")), "/p/_bootstrap");
-        #[cfg(unix)]
-        assert_eq!(path(Some("a::/b:")), "/p/_bootstrap:a::/b:");
-    }
 
     #[test]
     fn options_that_shut_the_environment_out_are_found_before_the_script_only() {

@@ -1,0 +1,77 @@
+//! The user's job: started, listened for, waited for.
+//!
+//! In: a command. Out: how it ended, and its exit code: 128 + n if signal n ended it, as shells say it. Signals go through `relay`.
+//! What the job reads and writes is its own business, or that of who starts it.
+
+mod relay;
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::bail;
+
+use crate::output;
+use relay::Relay;
+
+/// A job that runs.
+pub struct Job {
+    /// Its first process.
+    pub child: Child,
+    relay: Option<Relay>,
+}
+
+impl Job {
+    /// Starts a command in this terminal.
+    pub fn start(mut command: Command, program: &OsStr) -> anyhow::Result<Job> {
+        Job::of(command.spawn(), program, false)
+    }
+
+    /// Follows a command that was started, or not. With a terminal of its own, signals that ours sends do not reach it.
+    pub fn of(child: io::Result<Child>, program: &OsStr, own_terminal: bool) -> anyhow::Result<Job> {
+        let child = match child {
+            Ok(child) => child,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!("there is no command '{}': nothing was started", program.display())
+            }
+            Err(error) => bail!("{} cannot be started: {error}", program.display()),
+        };
+        // Only now, so that the job has inherited what the user lets it ignore (nohup).
+        let relay = Relay::to(&child, own_terminal);
+        Ok(Job { child, relay })
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait();
+        drop(self.relay.take());
+        status
+    }
+}
+
+/// The signal that ended a job.
+#[cfg(unix)]
+pub fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+/// There are none.
+#[cfg(not(unix))]
+pub fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// Its exit code, as shells say it.
+pub fn code(status: ExitStatus) -> u8 {
+    let code = signal(status).map(|signal| 128 + signal).or(status.code());
+    code.and_then(|code| code.try_into().ok()).unwrap_or(255)
+}
+
+/// Says what ended a job that a signal ended. The shell would, but sees an exit code; what users or a closed pipe end needs no words.
+pub fn say_signal(status: ExitStatus) {
+    const OF_USERS: [i32; 5] = [1, 2, 3, 13, 15];
+    if let Some(signal) = signal(status).filter(|signal| !OF_USERS.contains(signal)) {
+        let why = if signal == 9 { ", as the system does when memory runs out" } else { "" };
+        output::say(&format!("the job was ended by signal {signal}{why}"));
+    }
+}

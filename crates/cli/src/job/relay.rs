@@ -1,0 +1,67 @@
+//! Signals on their way to a job.
+//!
+//! In: signals that Brimful gets. Out: the same ones at the job, unless it has got them itself: what a terminal sends goes to its whole group, of
+//! which the job is one unless it has a terminal of its own. Brimful itself lives on while the job deals with them.
+
+#[cfg(unix)]
+pub use unix::Relay;
+
+#[cfg(unix)]
+mod unix {
+    use std::process::Child;
+    use std::thread::{self, JoinHandle};
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+    use signal_hook::iterator::{Handle, SignalsInfo};
+    use signal_hook::low_level::siginfo::Cause;
+
+    /// Passes them on until it is dropped.
+    pub struct Relay {
+        handle: Handle,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl Relay {
+        /// None where the system has no room for handlers: the job runs all the same.
+        pub fn to(job: &Child, own_terminal: bool) -> Option<Relay> {
+            let job = Pid::from_child(job);
+            let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+            let mut signals = SignalsInfo::<WithOrigin>::new(caught).ok()?;
+            let handle = signals.handle();
+            let thread = thread::spawn(move || {
+                for origin in &mut signals {
+                    if (own_terminal || matches!(origin.cause, Cause::Sent(_)))
+                        && let Some(signal) = Signal::from_named_raw(origin.signal)
+                    {
+                        // It may have ended in this moment.
+                        let _ = kill_process(job, signal);
+                    }
+                }
+            });
+            Some(Relay { handle, thread: Some(thread) })
+        }
+    }
+
+    impl Drop for Relay {
+        fn drop(&mut self) {
+            self.handle.close();
+            if let Some(thread) = self.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// The console tells the job itself.
+#[cfg(not(unix))]
+pub struct Relay;
+
+#[cfg(not(unix))]
+impl Relay {
+    /// Nothing to pass on.
+    pub fn to(_: &std::process::Child, _: bool) -> Option<Relay> {
+        None
+    }
+}
