@@ -68,6 +68,20 @@ would change that. Brimful must be installed in the Python that the command runs
 Exit codes: the command's own; 128 + n if signal n ended it; and
   2  bad usage, or a command that cannot be started: nothing was run";
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  brimful run -- python train.py --epochs 5
+  brimful run --limit 8GiB -- python train.py
+  brimful run -o today.run -- ./train.sh
+
+The command runs as it stands: its output, exit code, signals and terminal are
+its own. It is looked at ten times a second: memory of all its processes, the
+limits that hold it, GPUs, disks, CPU. In Python jobs also the training steps.
+What is seen is recorded, and can be read after anything was killed.
+
+Exit codes: the command's own; 128 + n if signal n ended it; and
+  2  bad usage, or a command that cannot be started: nothing was run";
+
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   brimful explain train.log
@@ -108,6 +122,9 @@ pub enum Command {
     Plan(Box<PlanArgs>),
     /// Run a training script as it stands, inside a memory budget
     Fit(FitArgs),
+    /// Run a job and watch its memory: what it uses, whether it grows, why it died
+    #[cfg(unix)]
+    Run(RunArgs),
     /// Say what a dead job ran out of, why, and what to change
     Explain(ExplainArgs),
     /// List the devices that are known, and what this machine has
@@ -261,6 +278,27 @@ pub struct FitArgs {
     /// What may change: nothing in the result (exact), or also the precision (numerics)
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub allow: Allow,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// `brimful run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES, override_usage = "brimful run [OPTIONS] -- COMMAND...")]
+pub struct RunArgs {
+    /// Hold the job to so much memory, such as 8GiB
+    #[arg(short, long, value_name = "SIZE")]
+    pub limit: Option<String>,
+
+    /// Record to this file [default: one in ~/.local/state/brimful/runs]
+    #[arg(short, long, value_name = "RUN")]
+    pub output: Option<PathBuf>,
+
+    /// Say nothing: only record
+    #[arg(short, long)]
+    pub quiet: bool,
 
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

@@ -13,6 +13,8 @@ mod machine;
 mod model_file;
 mod output;
 mod python;
+#[cfg(unix)]
+mod watching;
 
 use std::ffi::OsString;
 
@@ -51,6 +53,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         }
         Command::Calibrate(args) => commands::calibrate::run(args, &Output::new(None, cli.color)),
         Command::Fit(args) => commands::fit::run(args),
+        #[cfg(unix)]
+        Command::Run(args) => commands::run::run(args, &Output::new(None, cli.color)),
         Command::Explain(args) => commands::explain::run(args, &Output::new(None, cli.color)),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);

@@ -87,6 +87,11 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "brimful: {text}");
 }
 
+/// Several lines about a job of the user's.
+pub fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Says what went wrong, with its causes, on one line. If even that cannot be written, the exit code has to do.
 pub fn error(error: &anyhow::Error) {
     let _ = writeln!(io::stderr(), "error: {}", sentence(error));

@@ -6,3 +6,5 @@ pub mod devices;
 pub mod explain;
 pub mod fit;
 pub mod plan;
+#[cfg(unix)]
+pub mod run;

@@ -13,6 +13,7 @@ pub mod disk;
 pub mod cgroup;
 pub mod memory;
 pub mod pressure;
+pub mod kills;
 pub mod shm;
 pub mod network;
 

@@ -1,0 +1,129 @@
+//! `brimful run -- COMMAND`: a job watched from its start to its end.
+//!
+//! In: a command. Out: its own output and exit code, untouched; on standard error a line now and then; at the end what it used, and why it failed
+//! if it did. What it prints is passed on as it comes and read by `explain` on the way. On a terminal the job gets a terminal of its own (`terminal`).
+
+mod limit;
+mod passing;
+mod streams;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+use std::thread;
+
+use anyhow::Context;
+use brimful_core::bytes;
+use brimful_core::report::Style;
+use brimful_monitor::recording::{Start, secrets};
+
+use crate::args::RunArgs;
+use crate::exit::Exit;
+use crate::job::{self, Job};
+use crate::output::{self, Output};
+use crate::watching::{INTERVAL, Watching, several, time, unix_ms};
+use limit::Limit;
+use passing::Passing;
+use streams::Streams;
+
+/// Between two lines, where there is no terminal.
+const LINE_MS: u64 = 10_000;
+
+/// Runs the job to its end.
+pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
+    let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
+    let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
+    let limit = limit_bytes.map(Limit::prepare).transpose()?;
+    // What the job leaves behind becomes our child, not the system's: it is still seen.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let streams = Streams::of(&mut command)?;
+    let child = match &limit {
+        Some(limit) => limit.start(|| command.spawn())?,
+        None => command.spawn(),
+    };
+    // Our copies of the pipes' other ends would keep them open.
+    drop(command);
+    let mut job = Job::of(child, program, false)?;
+    if let Some(limit) = &limit {
+        limit.hold(job.child.id());
+    }
+    let mut passing = Passing::new();
+    streams.pass(&mut job.child, &mut passing);
+    let watching = Watching::begin(job.child.id(), args.output.as_deref(), start(program, arguments, limit_bytes));
+    let mut watching = match watching {
+        Ok(watching) => watching,
+        Err(error) => {
+            let _ = job.child.kill();
+            return Err(error);
+        }
+    };
+    let mut next_line_ms = LINE_MS;
+    while job.child.try_wait()?.is_none() {
+        thread::sleep(INTERVAL);
+        watching.tick();
+        reap(&watching.zombies(), job.child.id());
+        if !args.quiet && watching.at_ms() >= next_line_ms {
+            next_line_ms = watching.at_ms() + LINE_MS;
+            output::say(&now(&watching));
+        }
+    }
+    let status = job.wait()?;
+    let ending = watching.ending(status.code(), job::signal(status));
+    let evidence = ending.evidence();
+    let explanation = passing.end(&evidence);
+    let explained = (!ending.is_success() && explanation.found()).then_some(explanation);
+    if !args.quiet {
+        output::say(&format!("{} after {}", ending.sentence(), time(watching.at_ms())));
+        evidence.iter().for_each(|line| output::say(line));
+        watching.summary.lines().iter().for_each(|line| output::say(line));
+        let left = watching.left();
+        if let Some(first) = left.first() {
+            let left = several(left.len() as u64, "process", "processes");
+            output::say(&format!("{left} of the job still run: brimful watch {first}"));
+        }
+        if let Some(explanation) = &explained {
+            let style = Style { colour: output.colour(), width: output.width() };
+            output::tell(&explanation.to_text(style));
+        }
+    }
+    let recorded = watching.finish(&ending, explained.map(serde_json::to_value).transpose()?);
+    if let (false, Some(path)) = (args.quiet, recorded) {
+        output::say(&format!("recorded in {}", path.display()));
+    }
+    drop(limit);
+    Ok(Exit::Job(job::code(status)))
+}
+
+/// One line about the moment.
+fn now(watching: &Watching) -> String {
+    let last = watching.summary.last().copied().unwrap_or_default();
+    let memory = last.held_bytes().map(|held| crate::watching::of(held, last.limit_bytes()));
+    format!("{}: memory {}", time(watching.at_ms()), memory.as_deref().unwrap_or("unknown"))
+}
+
+fn start(program: &OsStr, arguments: &[OsString], limit_bytes: Option<u64>) -> Start {
+    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+    let environment =
+        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Start {
+        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+        environment: secrets::settings(environment),
+        started_unix_ms: unix_ms(),
+        versions: [("brimful".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into(),
+        limits_bytes: limit_bytes.map(|bytes| ("limit".to_owned(), bytes)).into_iter().collect(),
+        intervals_ms: [("sample".to_owned(), u64::try_from(INTERVAL.as_millis()).unwrap_or(0))].into(),
+        ..Start::default()
+    }
+}
+
+/// Waits for processes that the job left behind and that have ended: they became our children. The job itself is waited for elsewhere.
+fn reap(ended: &[u32], job: u32) {
+    use rustix::process::{Pid, WaitOptions, waitpid};
+    let others = ended.iter().filter(|&&pid| pid != job).filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    for pid in others {
+        // It may be a child of one that still runs: then it is not ours to wait for, and this says so.
+        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+    }
+}

@@ -1,0 +1,150 @@
+//! A job that runs, followed: read, recorded, judged, told of.
+//!
+//! In: a process, and a call ten times a second. Out: frames, each of which goes to the recording, the judge and the summary. What cannot be read is
+//! left out; nothing here stops or changes the job.
+
+mod ending;
+mod recorder;
+mod summary;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use brimful_monitor::readings::kills::machine_oom_kills;
+use brimful_monitor::recording::{End, Frame, Holders, Start};
+use brimful_monitor::sampler::Sampler;
+use serde_json::Value;
+
+pub use ending::Ending;
+pub use recorder::{Recorder, unix_ms};
+pub use summary::Summary;
+pub use words::{of, several, time};
+
+/// Between two samples.
+pub const INTERVAL: Duration = Duration::from_millis(100);
+/// Who holds the memory is recorded as often, and whenever the peak has risen by a part.
+const HOLDERS_MS: u64 = 10_000;
+const RISEN_PART: u64 = 50;
+
+/// Follows a job.
+pub struct Watching {
+    began: Instant,
+    sampler: Option<Sampler>,
+    recorder: Option<Recorder>,
+    /// What was seen so far.
+    pub summary: Summary,
+    machine_kills: Option<u64>,
+    next_holders_ms: u64,
+    holders_bytes: u64,
+}
+
+impl Watching {
+    /// Begins; a process that has ended already is followed without figures.
+    pub fn begin(pid: u32, place: Option<&Path>, start: Start) -> anyhow::Result<Watching> {
+        let root = Path::new("/");
+        let start = Start { pid, ..start };
+        let mut watching = Watching {
+            began: Instant::now(),
+            sampler: Sampler::new(root, pid).ok(),
+            recorder: Recorder::begin(place, &start)?,
+            summary: Summary::default(),
+            machine_kills: machine_oom_kills(root),
+            next_holders_ms: 0,
+            holders_bytes: 0,
+        };
+        watching.tick();
+        Ok(watching)
+    }
+
+    /// Reads what is due.
+    pub fn tick(&mut self) {
+        let at_ms = self.at_ms();
+        if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample(at_ms)) {
+            // A job that has ended holds nothing: the last sample is the last that saw it.
+            if !self.has_ended() {
+                self.take(&Frame::Sample(sample));
+                self.note_holders(at_ms, sample.rss_bytes.unwrap_or(0));
+            }
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.tick(at_ms);
+        }
+    }
+
+    fn note_holders(&mut self, at_ms: u64, bytes: u64) {
+        let risen = bytes > self.holders_bytes.saturating_add(self.holders_bytes / RISEN_PART);
+        if risen || at_ms >= self.next_holders_ms {
+            self.holders_bytes = self.holders_bytes.max(bytes);
+            self.next_holders_ms = at_ms + HOLDERS_MS;
+            let holders = self.sampler.as_ref().map(|sampler| Holders::of(at_ms, sampler.members()));
+            if let Some(holders) = holders {
+                self.take(&Frame::Holders(holders));
+            }
+        }
+    }
+
+    fn take(&mut self, frame: &Frame) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(frame);
+        }
+        self.summary.take(frame);
+    }
+
+    /// Since it began.
+    pub fn at_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether no process of the job is left.
+    pub fn has_ended(&self) -> bool {
+        self.sampler.as_ref().is_none_or(Sampler::has_ended)
+    }
+
+    /// Processes of the job that are left.
+    pub fn left(&self) -> Vec<u32> {
+        let members = self.sampler.iter().flat_map(|sampler| sampler.members());
+        members.filter(|member| member.is_here()).map(|member| member.id.pid).collect()
+    }
+
+    /// Processes of the job that have ended and wait for a parent to notice.
+    pub fn zombies(&self) -> Vec<u32> {
+        let members = self.sampler.iter().flat_map(|sampler| sampler.members());
+        members.filter(|member| member.state == 'Z').map(|member| member.id.pid).collect()
+    }
+
+    /// The job's first process has ended: reads everything once more.
+    pub fn ending(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
+        let at_ms = self.at_ms();
+        if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
+            // What the group counted and held at most is still right; what processes held is of those that are left.
+            let before = self.summary.last().copied().unwrap_or(sample);
+            let last =
+                brimful_monitor::sample::Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
+            self.take(&Frame::Sample(last));
+        }
+        let machine_kills = machine_oom_kills(Path::new("/")).zip(self.machine_kills);
+        Ending {
+            exit_code,
+            signal,
+            group_kills: self.summary.oom_kills(),
+            machine_kills: machine_kills.map(|(now, before)| now.saturating_sub(before)),
+            last: self.summary.last().copied(),
+            peak_bytes: self.summary.peak_bytes(),
+            findings: self.summary.findings().to_vec(),
+        }
+    }
+
+    /// Closes the recording; gives where it is.
+    pub fn finish(mut self, ending: &Ending, explanation: Option<Value>) -> Option<PathBuf> {
+        let end = End {
+            at_ms: self.at_ms(),
+            exit_code: ending.exit_code,
+            signal: ending.signal,
+            oom_kills: ending.group_kills,
+            explanation,
+        };
+        self.take(&Frame::End(end));
+        self.recorder.map(Recorder::finish)
+    }
+}

@@ -1,0 +1,126 @@
+//! The file that a run is recorded in.
+//!
+//! In: a place, frames, the time. Out: a recording that is only ever added to. A disk that is full is said once: what waits is bounded, and the job
+//! goes on. Without a place of the user's, runs are kept in a folder of the user's state, the newest of them.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use brimful_monitor::recording::{Frame, Start, Writer};
+
+use crate::output;
+
+/// Recordings that are kept where the user named no place.
+const KEPT_RUNS: usize = 30;
+/// How recordings end.
+pub const EXTENSION: &str = "run";
+
+/// A recording that is being written.
+pub struct Recorder {
+    writer: Writer<File>,
+    /// Where.
+    pub path: PathBuf,
+    is_failing: bool,
+}
+
+impl Recorder {
+    /// Begins one where the user said; or where runs are kept, if that can be written.
+    pub fn begin(place: Option<&Path>, start: &Start) -> anyhow::Result<Option<Recorder>> {
+        let Some(place) = place else {
+            return Ok(kept(start).and_then(|path| Recorder::create(path, start).ok()));
+        };
+        let recorder = Recorder::create(place.to_path_buf(), start);
+        Ok(Some(recorder.with_context(|| format!("{} cannot be written: nothing was started", place.display()))?))
+    }
+
+    fn create(path: PathBuf, start: &Start) -> anyhow::Result<Recorder> {
+        let writer = Writer::new(File::create(&path)?, start)?;
+        Ok(Recorder { writer, path, is_failing: false })
+    }
+
+    /// Takes a frame.
+    pub fn push(&mut self, frame: &Frame) {
+        self.writer.push(frame);
+    }
+
+    /// Lets out what waits, about once a second.
+    pub fn tick(&mut self, at_ms: u64) {
+        match self.writer.tick(at_ms) {
+            Err(error) if !self.is_failing => {
+                self.is_failing = true;
+                output::say(&format!("{}: {error}; it is tried again, and the job goes on", self.path.display()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets out the rest; says if that failed. Gives where it is.
+    pub fn finish(self) -> PathBuf {
+        if let Err(error) = self.writer.finish() {
+            output::say(&format!("{} is not complete: {error}", self.path.display()));
+        }
+        self.path
+    }
+}
+
+/// The folder in which runs are kept.
+pub fn folder() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
+    Some(state.join("brimful/runs"))
+}
+
+/// The recordings in it, the newest last: their names begin with the date.
+pub fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == EXTENSION)).collect();
+    runs.sort();
+    runs
+}
+
+/// A name for a new one; the oldest make room.
+fn kept(start: &Start) -> Option<PathBuf> {
+    let folder = folder()?;
+    fs::create_dir_all(&folder).ok()?;
+    let runs = recordings(&folder);
+    for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)) {
+        let _ = fs::remove_file(old);
+    }
+    Some(folder.join(format!("{}-{}.{EXTENSION}", date(start.started_unix_ms), start.pid)))
+}
+
+/// Milliseconds since 1970, now.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `20261115-214500`, in universal time: names that sort as the dates do.
+fn date(unix_ms: u64) -> String {
+    let (days, second) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
+    // From days to a date, by the 400 years after which the calendar repeats; years begin in March, so that the leap day comes last.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_dates() {
+        assert_eq!(date(0), "19700101-000000");
+        assert_eq!(date(951_782_399_000), "20000228-235959");
+        assert_eq!(date(951_782_400_000), "20000229-000000");
+        assert_eq!(date(1_794_778_496_000), "20261115-223456");
+    }
+}
