@@ -6,14 +6,17 @@
 mod limit;
 mod passing;
 mod streams;
+mod terminal;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::process::Command;
 use std::thread;
 
 use anyhow::Context;
 use brimful_core::bytes;
+use brimful_core::explain::Code;
 use brimful_core::report::Style;
 use brimful_monitor::recording::{Start, secrets};
 
@@ -38,19 +41,19 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut command = Command::new(program);
     command.args(arguments);
-    let streams = Streams::of(&mut command)?;
-    let child = match &limit {
-        Some(limit) => limit.start(|| command.spawn())?,
-        None => command.spawn(),
+    let streams = Streams::choose()?;
+    let own_terminal = streams.is_terminal();
+    let start_it = move || streams.start(command);
+    let (streams, child) = match &limit {
+        Some(limit) => limit.start(start_it)?,
+        None => start_it(),
     };
-    // Our copies of the pipes' other ends would keep them open.
-    drop(command);
-    let mut job = Job::of(child, program, false)?;
+    let mut job = Job::of(child, program, own_terminal)?;
     if let Some(limit) = &limit {
         limit.hold(job.child.id());
     }
     let mut passing = Passing::new();
-    streams.pass(&mut job.child, &mut passing);
+    let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
     let watching = Watching::begin(job.child.id(), args.output.as_deref(), start(program, arguments, limit_bytes));
     let mut watching = match watching {
         Ok(watching) => watching,
@@ -64,7 +67,10 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
         thread::sleep(INTERVAL);
         watching.tick();
         reap(&watching.zombies(), job.child.id());
-        if !args.quiet && watching.at_ms() >= next_line_ms {
+        if let Some(running) = &mut running {
+            running.resize(None);
+        }
+        if !args.quiet && !own_terminal && watching.at_ms() >= next_line_ms {
             next_line_ms = watching.at_ms() + LINE_MS;
             output::say(&now(&watching));
         }
@@ -73,7 +79,10 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let ending = watching.ending(status.code(), job::signal(status));
     let evidence = ending.evidence();
     let explanation = passing.end(&evidence);
-    let explained = (!ending.is_success() && explanation.found()).then_some(explanation);
+    drop(running);
+    // What is no memory failure speaks for itself: its own last words are on the screen.
+    let is_memory = explanation.cause.as_ref().is_some_and(|cause| cause.code != Code::NotMemory);
+    let explained = (!ending.is_success() && is_memory).then_some(explanation);
     if !args.quiet {
         output::say(&format!("{} after {}", ending.sentence(), time(watching.at_ms())));
         evidence.iter().for_each(|line| output::say(line));

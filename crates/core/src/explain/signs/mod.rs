@@ -1,6 +1,7 @@
 //! Every wording that is known: one file for each program, one line here.
 
 pub mod anybody;
+pub mod brimful;
 pub mod clusters;
 pub mod cuda;
 pub mod jax;
@@ -15,13 +16,14 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 11] = [
+pub const REGISTRY: [&[Sign]; 12] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
     cuda::SIGNS,
     numpy::SIGNS,
     kernel::SIGNS,
+    brimful::SIGNS,
     clusters::SIGNS,
     notebooks::SIGNS,
     system::SIGNS,

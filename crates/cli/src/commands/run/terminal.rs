@@ -1,0 +1,169 @@
+//! A terminal of its own for a job that is started in one, so that what it prints can be read on its way.
+//!
+//! In: a command, and the terminal that Brimful runs in. Out: the job inside a terminal of the same size, keys on their way to it, bytes on
+//! their way from it. Ours is raw meanwhile: keys such as Ctrl-C mean something to the job's terminal, which sends it the signal. Only those of the
+//! job's streams that would be a terminal without us are one. Not done: stopping with Ctrl-Z goes to the job alone; the shell does not notice.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use pty_process::blocking;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    LocalModes, OptionalActions, OutputModes, Termios, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+    tcsetwinsize,
+};
+
+/// Keys are looked for as often, so that the end of a job is noticed.
+const KEYS_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The job's terminal.
+pub struct Terminal {
+    ours: File,
+    theirs: blocking::Pts,
+    size: Option<Winsize>,
+    keys: Option<Keys>,
+}
+
+/// Whether Brimful runs in the foreground of a terminal that it may take over.
+pub fn is_ours() -> bool {
+    let shown = io::stdout().is_terminal() || io::stderr().is_terminal();
+    let owner = [tcgetpgrp(io::stdout()), tcgetpgrp(io::stderr())].into_iter().find_map(Result::ok);
+    shown && owner == Some(rustix::process::getpgrp())
+}
+
+impl Terminal {
+    /// Makes one.
+    pub fn open() -> io::Result<Terminal> {
+        let (ours, theirs) = blocking::open().map_err(as_io)?;
+        let ours = File::from(OwnedFd::from(ours));
+        let mut terminal = Terminal { ours, theirs, size: None, keys: None };
+        terminal.resize(current_size());
+        Ok(terminal)
+    }
+
+    /// Starts the command in it; what is no terminal of ours stays what it is.
+    pub fn start(&self, command: Command) -> io::Result<Child> {
+        let mut command = blocking::Command::from(command);
+        if !io::stdin().is_terminal() {
+            command = command.stdin(Stdio::inherit());
+        }
+        if !io::stdout().is_terminal() {
+            command = command.stdout(Stdio::piped());
+        }
+        if !io::stderr().is_terminal() {
+            command = command.stderr(Stdio::piped());
+        }
+        command.spawn_borrowed(&self.theirs).map_err(as_io)
+    }
+
+    /// The job has started: keys go to it from now on. Gives the end from which its output is read.
+    pub fn begin(mut self) -> io::Result<(Running, File)> {
+        let output = self.ours.try_clone()?;
+        if io::stdin().is_terminal() {
+            self.keys = Some(Keys::to(self.ours.try_clone()?)?);
+        }
+        // With our copy of the job's end open, its output would never end.
+        let Terminal { ours, size, keys, .. } = self;
+        Ok((Running { ours, size, _keys: keys }, output))
+    }
+
+    fn resize(&mut self, size: Option<Winsize>) {
+        resize(&self.ours, &mut self.size, size);
+    }
+}
+
+/// A terminal whose job runs.
+pub struct Running {
+    ours: File,
+    size: Option<Winsize>,
+    _keys: Option<Keys>,
+}
+
+impl Running {
+    /// Follows the size of ours, or takes another.
+    pub fn resize(&mut self, size: Option<Winsize>) {
+        resize(&self.ours, &mut self.size, size.or(current_size()));
+    }
+}
+
+fn resize(terminal: &File, known: &mut Option<Winsize>, size: Option<Winsize>) {
+    let pair = |size: &Winsize| (size.ws_row, size.ws_col);
+    if let Some(size) = size.filter(|size| known.as_ref().map(pair) != Some(pair(size))) {
+        // The job gets SIGWINCH.
+        let _ = tcsetwinsize(terminal, size);
+        *known = Some(size);
+    }
+}
+
+/// The size of the terminal that we run in.
+pub fn current_size() -> Option<Winsize> {
+    [tcgetwinsize(io::stdout()), tcgetwinsize(io::stderr())].into_iter().flatten().find(|size| size.ws_col > 0)
+}
+
+/// Keys on their way. Ends, and gives the terminal back as it was, when it is dropped.
+struct Keys {
+    before: Termios,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keys {
+    fn to(mut job: File) -> io::Result<Keys> {
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        // Our own lines end as they always do; the job's own line ends are not changed by it.
+        raw.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+        raw.local_modes &= !LocalModes::ISIG;
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut keys = [0; 1024];
+            while !stopped.load(Ordering::Relaxed) {
+                if !is_ready(io::stdin()) {
+                    continue;
+                }
+                // Not through the standard library's buffer, which would hide from `poll` what it holds.
+                match rustix::io::read(io::stdin(), &mut keys) {
+                    Ok(count) if count > 0 => {
+                        if job.write_all(&keys[..count]).is_err() {
+                            break;
+                        }
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    _ => break,
+                }
+            }
+        });
+        Ok(Keys { before, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+fn is_ready(input: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&input, PollFlags::IN)];
+    poll(&mut fds, Some(&KEYS_WAIT)).is_ok_and(|count| count > 0)
+}
+
+fn as_io(error: pty_process::Error) -> io::Error {
+    match error {
+        pty_process::Error::Io(error) => error,
+        pty_process::Error::Rustix(error) => error.into(),
+    }
+}

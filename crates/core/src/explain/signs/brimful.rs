@@ -1,0 +1,33 @@
+//! What `brimful run` says when a job has ended: readings of the kernel's own counters, in words.
+//!
+//! Origin of the wordings: `crates/cli/src/watching/ending.rs`, whose tests feed them to `explain`.
+
+use super::super::causes::Code;
+use super::super::sign::{Numbers, Resource, Sign, Weight};
+use super::super::sizes::size_after;
+
+/// Its signs.
+pub const SIGNS: &[Sign] = &[
+    Sign {
+        resource: Some(Resource::ContainerLimit),
+        cause: Some(Code::ContainerOrSchedulerLimit),
+        read: held,
+        ..Sign::new("brimful.group_kill", &["of the job at the memory limit"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::KernelOomKill),
+        read: held,
+        ..Sign::new("brimful.machine_kill", &["killed the job: the machine had no memory left"], Weight::Failure)
+    },
+    Sign {
+        cause: Some(Code::NotMemory),
+        ..Sign::new("brimful.no_kill", &["the kernel killed nothing for memory"], Weight::Denial)
+    },
+];
+
+/// `… at the memory limit of 300 MiB of its cgroup; it held 284 MiB at its peak`
+fn held(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory limit of "));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "it held "));
+}
