@@ -1,5 +1,7 @@
 //! Everything that can go wrong while a job is watched or a recording is opened, each as one sentence.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 /// Why a job cannot be watched, or a recording not be written or read.
@@ -40,5 +42,13 @@ pub enum MonitorError {
         reason: String,
         /// Bytes that are kept until the next attempt.
         waiting_bytes: usize,
+    },
+    /// The socket for the job's agents cannot be made.
+    #[error("steps and framework figures will be missing: no socket can be made at {}: {reason}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
     },
 }

@@ -10,4 +10,5 @@ pub mod sample;
 pub mod gpu;
 pub mod sampler;
 pub mod recording;
+pub mod agent;
 pub mod judge;
