@@ -8,6 +8,8 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+#[doc(hidden)]
+pub mod live;
 mod machine;
 mod model_file;
 mod output;
