@@ -9,6 +9,8 @@ mod commands;
 mod crash;
 mod exit;
 mod job;
+#[doc(hidden)]
+pub mod live;
 mod machine;
 mod model_file;
 mod output;
