@@ -82,6 +82,17 @@ What is seen is recorded, and can be read after anything was killed.
 Exit codes: the command's own; 128 + n if signal n ended it; and
   2  bad usage, or a command that cannot be started: nothing was run";
 
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  brimful watch 4321
+  brimful watch $(pgrep -f train.py) -o today.run
+
+It goes on until the job has ended; Ctrl-C ends it earlier and leaves the job alone.
+
+Exit codes:
+  0  watched
+  2  bad usage, or no such process";
+
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   brimful explain train.log
@@ -125,6 +136,9 @@ pub enum Command {
     /// Run a job and watch its memory: what it uses, whether it grows, why it died
     #[cfg(unix)]
     Run(RunArgs),
+    /// Watch a job that runs already
+    #[cfg(unix)]
+    Watch(WatchArgs),
     /// Say what a dead job ran out of, why, and what to change
     Explain(ExplainArgs),
     /// List the devices that are known, and what this machine has
@@ -303,6 +317,27 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// `brimful watch`.
+#[derive(Debug, Args)]
+#[command(after_help = WATCH_EXAMPLES)]
+pub struct WatchArgs {
+    /// The job's first process: its descendants are watched with it
+    #[arg(value_name = "PID")]
+    pub pid: u32,
+
+    /// Record to this file [default: one in ~/.local/state/brimful/runs]
+    #[arg(short, long, value_name = "RUN")]
+    pub output: Option<PathBuf>,
+
+    /// Say nothing until the end
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Where the job's agent sends to (for brimful.watch() in Python)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub socket: Option<PathBuf>,
 }
 
 /// `brimful calibrate`.

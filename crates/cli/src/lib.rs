@@ -57,6 +57,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Fit(args) => commands::fit::run(args),
         #[cfg(unix)]
         Command::Run(args) => commands::run::run(args, &Output::new(None, cli.color)),
+        #[cfg(unix)]
+        Command::Watch(args) => commands::watch::run(args, &Output::new(None, cli.color)),
         Command::Explain(args) => commands::explain::run(args, &Output::new(None, cli.color)),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);

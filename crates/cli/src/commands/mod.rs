@@ -8,3 +8,5 @@ pub mod fit;
 pub mod plan;
 #[cfg(unix)]
 pub mod run;
+#[cfg(unix)]
+pub mod watch;

@@ -3,13 +3,13 @@
 //! In: a command. Out: its own output and exit code, untouched; on standard error a line now and then; at the end what it used, and why it failed
 //! if it did. What it prints is passed on as it comes and read by `explain` on the way. On a terminal the job gets a terminal of its own (`terminal`).
 
+mod agent;
 mod limit;
 mod passing;
 mod streams;
 mod terminal;
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::process::Command;
 use std::thread;
@@ -18,19 +18,16 @@ use anyhow::Context;
 use brimful_core::bytes;
 use brimful_core::explain::Code;
 use brimful_core::report::Style;
-use brimful_monitor::recording::{Start, secrets};
 
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::job::{self, Job};
+use crate::live::words::{several, time};
 use crate::output::{self, Output};
-use crate::watching::{INTERVAL, Watching, several, time, unix_ms};
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Watching, start};
 use limit::Limit;
 use passing::Passing;
 use streams::Streams;
-
-/// Between two lines, where there is no terminal.
-const LINE_MS: u64 = 10_000;
 
 /// Runs the job to its end.
 pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
@@ -41,6 +38,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut command = Command::new(program);
     command.args(arguments);
+    let listener = agent::put_in(program, &mut command);
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();
     let start_it = move || streams.start(command);
@@ -54,7 +52,8 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     }
     let mut passing = Passing::new();
     let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
-    let watching = Watching::begin(job.child.id(), args.output.as_deref(), start(program, arguments, limit_bytes));
+    let watching =
+        Watching::begin(job.child.id(), listener, args.output.as_deref(), start(words(&args.command), limit_bytes));
     let mut watching = match watching {
         Ok(watching) => watching,
         Err(error) => {
@@ -72,7 +71,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
         }
         if !args.quiet && !own_terminal && watching.at_ms() >= next_line_ms {
             next_line_ms = watching.at_ms() + LINE_MS;
-            output::say(&now(&watching));
+            output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
         }
     }
     let status = job.wait()?;
@@ -105,26 +104,8 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     Ok(Exit::Job(job::code(status)))
 }
 
-/// One line about the moment.
-fn now(watching: &Watching) -> String {
-    let last = watching.summary.last().copied().unwrap_or_default();
-    let memory = last.held_bytes().map(|held| crate::watching::of(held, last.limit_bytes()));
-    format!("{}: memory {}", time(watching.at_ms()), memory.as_deref().unwrap_or("unknown"))
-}
-
-fn start(program: &OsStr, arguments: &[OsString], limit_bytes: Option<u64>) -> Start {
-    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
-    let environment =
-        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    Start {
-        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
-        environment: secrets::settings(environment),
-        started_unix_ms: unix_ms(),
-        versions: [("brimful".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into(),
-        limits_bytes: limit_bytes.map(|bytes| ("limit".to_owned(), bytes)).into_iter().collect(),
-        intervals_ms: [("sample".to_owned(), u64::try_from(INTERVAL.as_millis()).unwrap_or(0))].into(),
-        ..Start::default()
-    }
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Waits for processes that the job left behind and that have ended: they became our children. The job itself is waited for elsewhere.

@@ -3,7 +3,7 @@
 //! In: the [`Frame`](brimful_monitor::recording::Frame)s of the run, as they are made. Out: [`State`], which keeps what is worth showing, and
 //! from it the plain line for logs. Nothing here reads the machine or the clock: the same frames from a recording show the same.
 
-mod words;
+pub(crate) mod words;
 mod history;
 mod rates;
 mod steps;

@@ -6,7 +6,7 @@
 use brimful_core::bytes::human;
 use brimful_monitor::sample::Sample;
 
-use super::words::several;
+use crate::live::words::several;
 
 /// What is known about an end.
 #[derive(Clone, Debug, Default)]

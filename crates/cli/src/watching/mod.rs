@@ -6,34 +6,59 @@
 mod ending;
 mod recorder;
 mod summary;
-mod words;
 
+use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::thread::available_parallelism;
+use std::time::Duration;
 
+use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
 use brimful_monitor::readings::kills::machine_oom_kills;
-use brimful_monitor::recording::{End, Frame, Holders, Start};
+use brimful_monitor::recording::{End, Frame, Holders, Start, secrets};
 use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
 
+use crate::live::State;
+
 pub use ending::Ending;
-pub use recorder::{Recorder, unix_ms};
+use recorder::{Recorder, unix_ms};
 pub use summary::Summary;
-pub use words::{of, several, time};
 
 /// Between two samples.
 pub const INTERVAL: Duration = Duration::from_millis(100);
+/// Between two lines about the job, where there is no terminal.
+pub const LINE_MS: u64 = 10_000;
+/// Their length, at most.
+pub const LINE_CHARS: usize = 160;
 /// Who holds the memory is recorded as often, and whenever the peak has risen by a part.
 const HOLDERS_MS: u64 = 10_000;
 const RISEN_PART: u64 = 50;
 
+/// The beginning of a recording of this command.
+pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
+    let as_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    Start {
+        command,
+        environment: secrets::settings(env::vars_os().filter_map(as_text)),
+        versions: [("brimful".to_owned(), env!("CARGO_PKG_VERSION").to_owned())].into(),
+        limits_bytes: limit_bytes.map(|bytes| ("limit".to_owned(), bytes)).into_iter().collect(),
+        intervals_ms: [("sample".to_owned(), u64::try_from(INTERVAL.as_millis()).unwrap_or(0))].into(),
+        ..Start::default()
+    }
+}
+
 /// Follows a job.
 pub struct Watching {
-    began: Instant,
+    began_ns: u64,
     sampler: Option<Sampler>,
+    listener: Option<Listener>,
+    ranks: Ranks,
     recorder: Option<Recorder>,
     /// What was seen so far.
     pub summary: Summary,
+    /// What is known now.
+    pub state: State,
     machine_kills: Option<u64>,
     next_holders_ms: u64,
     holders_bytes: u64,
@@ -41,18 +66,23 @@ pub struct Watching {
 
 impl Watching {
     /// Begins; a process that has ended already is followed without figures.
-    pub fn begin(pid: u32, place: Option<&Path>, start: Start) -> anyhow::Result<Watching> {
+    pub fn begin(pid: u32, listener: Option<Listener>, place: Option<&Path>, start: Start) -> anyhow::Result<Watching> {
         let root = Path::new("/");
-        let start = Start { pid, ..start };
+        let start = Start { pid, started_unix_ms: unix_ms(), ..start };
+        let cpus = available_parallelism().ok().map(|cpus| cpus.get() as f64);
         let mut watching = Watching {
-            began: Instant::now(),
+            began_ns: monotonic_ns(),
             sampler: Sampler::new(root, pid).ok(),
+            listener,
+            ranks: Ranks::default(),
             recorder: Recorder::begin(place, &start)?,
             summary: Summary::default(),
+            state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
             next_holders_ms: 0,
             holders_bytes: 0,
         };
+        watching.state.take(&Frame::Start(start.masked()));
         watching.tick();
         Ok(watching)
     }
@@ -67,9 +97,18 @@ impl Watching {
                 self.note_holders(at_ms, sample.rss_bytes.unwrap_or(0));
             }
         }
+        self.listen();
         if let Some(recorder) = &mut self.recorder {
             recorder.tick(at_ms);
         }
+    }
+
+    /// What the job's own processes say.
+    fn listen(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        let mut frames = Vec::new();
+        listener.drain(self.began_ns, |message| frames.extend(self.ranks.take(&message)));
+        frames.iter().for_each(|frame| self.take(frame));
     }
 
     fn note_holders(&mut self, at_ms: u64, bytes: u64) {
@@ -89,11 +128,12 @@ impl Watching {
             recorder.push(frame);
         }
         self.summary.take(frame);
+        self.state.take(frame);
     }
 
     /// Since it began.
     pub fn at_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        monotonic_ns().saturating_sub(self.began_ns) / 1_000_000
     }
 
     /// Whether no process of the job is left.
@@ -115,6 +155,7 @@ impl Watching {
 
     /// The job's first process has ended: reads everything once more.
     pub fn ending(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
+        self.listen();
         let at_ms = self.at_ms();
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
             // What the group counted and held at most is still right; what processes held is of those that are left.

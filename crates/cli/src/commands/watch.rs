@@ -1,0 +1,60 @@
+//! `brimful watch PID`: a job that runs already, followed until it ends or the user has seen enough.
+//!
+//! In: a process. Out: a line now and then on standard error, a recording, and at the end what was seen, on standard output. The job is not touched: how
+//! it ended is its parent's to know.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::bail;
+use brimful_monitor::agent::Listener;
+use brimful_monitor::recording::Start;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::WatchArgs;
+use crate::exit::Exit;
+use crate::live::words::time;
+use crate::output::{self, Output};
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Watching, start};
+
+/// Watches until the end.
+pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let Some(command) = command_of(args.pid) else { bail!("there is no process {}, or it may not be seen", args.pid) };
+    let listener = args.socket.as_deref().map(Listener::at).transpose()?;
+    let start = Start { environment: Default::default(), ..start(command, None) };
+    let mut watching = Watching::begin(args.pid, listener, args.output.as_deref(), start)?;
+    let mut next_line_ms = LINE_MS;
+    while !watching.has_ended() && !stop.load(Ordering::Relaxed) {
+        thread::sleep(INTERVAL);
+        watching.tick();
+        if !args.quiet && watching.at_ms() >= next_line_ms {
+            next_line_ms = watching.at_ms() + LINE_MS;
+            output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
+        }
+    }
+    let ended = if watching.has_ended() { "it has ended" } else { "it still runs" };
+    let watched = time(watching.at_ms());
+    let ending = watching.ending(None, None);
+    let mut lines = vec![format!("watched process {} for {watched}; {ended}", args.pid)];
+    lines.extend(watching.summary.findings().iter().cloned());
+    lines.extend(watching.summary.lines());
+    lines.extend(watching.finish(&ending, None).map(|path| format!("recorded in {}", path.display())));
+    output.write(&lines.iter().map(|line| format!("brimful: {line}\n")).collect::<String>())?;
+    Ok(Exit::Done)
+}
+
+/// The command line of a process, as the kernel has it; empty for those that have none.
+fn command_of(pid: u32) -> Option<Vec<String>> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    Some(words.split(|&byte| byte == 0).filter(|word| !word.is_empty()).map(lossy).collect())
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
