@@ -24,7 +24,7 @@ use crate::exit::Exit;
 use crate::job::{self, Job};
 use crate::live::words::{several, time};
 use crate::output::{self, Output};
-use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Watching, start};
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, start};
 use limit::Limit;
 use passing::Passing;
 use streams::Streams;
@@ -34,6 +34,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
     let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
     let limit = limit_bytes.map(Limit::prepare).transpose()?;
+    let place = Place::open(args.output.as_deref())?;
     // What the job leaves behind becomes our child, not the system's: it is still seen.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut command = Command::new(program);
@@ -52,15 +53,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     }
     let mut passing = Passing::new();
     let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
-    let watching =
-        Watching::begin(job.child.id(), listener, args.output.as_deref(), start(words(&args.command), limit_bytes));
-    let mut watching = match watching {
-        Ok(watching) => watching,
-        Err(error) => {
-            let _ = job.child.kill();
-            return Err(error);
-        }
-    };
+    let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));
     let mut next_line_ms = LINE_MS;
     while job.child.try_wait()?.is_none() {
         thread::sleep(INTERVAL);

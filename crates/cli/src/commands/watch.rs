@@ -17,7 +17,7 @@ use crate::args::WatchArgs;
 use crate::exit::Exit;
 use crate::live::words::time;
 use crate::output::{self, Output};
-use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Watching, start};
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, start};
 
 /// Watches until the end.
 pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
@@ -28,7 +28,7 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let Some(command) = command_of(args.pid) else { bail!("there is no process {}, or it may not be seen", args.pid) };
     let listener = args.socket.as_deref().map(Listener::at).transpose()?;
     let start = Start { environment: Default::default(), ..start(command, None) };
-    let mut watching = Watching::begin(args.pid, listener, args.output.as_deref(), start)?;
+    let mut watching = Watching::begin(args.pid, listener, Place::open(args.output.as_deref())?, start);
     let mut next_line_ms = LINE_MS;
     while !watching.has_ended() && !stop.load(Ordering::Relaxed) {
         thread::sleep(INTERVAL);

@@ -22,6 +22,7 @@ use serde_json::Value;
 use crate::live::State;
 
 pub use ending::Ending;
+pub use recorder::Place;
 use recorder::{Recorder, unix_ms};
 pub use summary::Summary;
 
@@ -66,7 +67,7 @@ pub struct Watching {
 
 impl Watching {
     /// Begins; a process that has ended already is followed without figures.
-    pub fn begin(pid: u32, listener: Option<Listener>, place: Option<&Path>, start: Start) -> anyhow::Result<Watching> {
+    pub fn begin(pid: u32, listener: Option<Listener>, place: Option<Place>, start: Start) -> Watching {
         let root = Path::new("/");
         let start = Start { pid, started_unix_ms: unix_ms(), ..start };
         let cpus = available_parallelism().ok().map(|cpus| cpus.get() as f64);
@@ -75,7 +76,7 @@ impl Watching {
             sampler: Sampler::new(root, pid).ok(),
             listener,
             ranks: Ranks::default(),
-            recorder: Recorder::begin(place, &start)?,
+            recorder: place.and_then(|place| Recorder::begin(place, &start)),
             summary: Summary::default(),
             state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
@@ -84,7 +85,7 @@ impl Watching {
         };
         watching.state.take(&Frame::Start(start.masked()));
         watching.tick();
-        Ok(watching)
+        watching
     }
 
     /// Reads what is due.

@@ -6,6 +6,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
@@ -26,19 +27,35 @@ pub struct Recorder {
     is_failing: bool,
 }
 
-impl Recorder {
-    /// Begins one where the user said; or where runs are kept, if that can be written.
-    pub fn begin(place: Option<&Path>, start: &Start) -> anyhow::Result<Option<Recorder>> {
-        let Some(place) = place else {
-            return Ok(kept(start).and_then(|path| Recorder::create(path, start).ok()));
-        };
-        let recorder = Recorder::create(place.to_path_buf(), start);
-        Ok(Some(recorder.with_context(|| format!("{} cannot be written: nothing was started", place.display()))?))
-    }
+/// A file that a recording will be written to.
+pub struct Place {
+    path: PathBuf,
+    file: File,
+}
 
-    fn create(path: PathBuf, start: &Start) -> anyhow::Result<Recorder> {
-        let writer = Writer::new(File::create(&path)?, start)?;
-        Ok(Recorder { writer, path, is_failing: false })
+impl Place {
+    /// Where the user said; or where runs are kept, if that can be written. Asked for before a job is started: one that cannot be recorded as was
+    /// wished is not started.
+    pub fn open(wished: Option<&Path>) -> anyhow::Result<Option<Place>> {
+        let Some(path) = wished else {
+            return Ok(kept().and_then(|path| Some(Place { file: File::create(&path).ok()?, path })));
+        };
+        let file =
+            File::create(path).with_context(|| format!("{} cannot be written: nothing was started", path.display()));
+        Ok(Some(Place { path: path.to_path_buf(), file: file? }))
+    }
+}
+
+impl Recorder {
+    /// Begins a recording. A disk that is full already is said; the job goes on.
+    pub fn begin(place: Place, start: &Start) -> Option<Recorder> {
+        match Writer::new(place.file, start) {
+            Ok(writer) => Some(Recorder { writer, path: place.path, is_failing: false }),
+            Err(error) => {
+                output::say(&format!("{} is not recorded: {error}", place.path.display()));
+                None
+            }
+        }
     }
 
     /// Takes a frame.
@@ -82,14 +99,14 @@ pub fn recordings(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A name for a new one; the oldest make room.
-fn kept(start: &Start) -> Option<PathBuf> {
+fn kept() -> Option<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder).ok()?;
     let runs = recordings(&folder);
     for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)) {
         let _ = fs::remove_file(old);
     }
-    Some(folder.join(format!("{}-{}.{EXTENSION}", date(start.started_unix_ms), start.pid)))
+    Some(folder.join(format!("{}-{}.{EXTENSION}", date(unix_ms()), process::id())))
 }
 
 /// Milliseconds since 1970, now.

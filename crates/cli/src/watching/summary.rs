@@ -7,7 +7,7 @@ use brimful_core::bytes::human;
 use brimful_monitor::recording::{Frame, Holders};
 use brimful_monitor::sample::Sample;
 
-use crate::live::words::{count, of, percent, several, time};
+use crate::live::words::{count, percent, several, time};
 
 /// Holders that are named.
 const NAMED: usize = 3;
@@ -109,11 +109,10 @@ impl Summary {
         if let Some((bytes, at_ms, limit_bytes)) = self.peak {
             let holders = self.holders.as_ref().map(named).filter(|text| !text.is_empty());
             let holders = holders.map(|text| format!(", held by {text}")).unwrap_or_default();
-            let share = share(bytes, limit_bytes);
-            lines.push(format!("memory: peak {}{share} after {}{holders}", of(bytes, limit_bytes), time(at_ms)));
+            lines.push(format!("memory: peak {} after {}{holders}", share(bytes, limit_bytes), time(at_ms)));
         }
         for (index, peak, total) in &self.gpus {
-            lines.push(format!("GPU {index}: peak {}{}", of(*peak, *total), share(*peak, *total)));
+            lines.push(format!("GPU {index}: peak {}", share(*peak, *total)));
         }
         for (name, peak) in self.frameworks.iter().filter(|(_, peak)| *peak > 0) {
             lines.push(format!("{name}: peak {} in tensors", human(*peak)));
@@ -135,10 +134,10 @@ impl Summary {
     }
 }
 
-/// ` (43 %)`
+/// `3.42 GiB of 8.00 GiB (43 %)`
 fn share(part: u64, whole: Option<u64>) -> String {
-    let share = whole.filter(|&whole| whole > 0).map(|whole| part as f64 / whole as f64);
-    share.map(|share| format!(" ({})", percent(share))).unwrap_or_default()
+    let Some(whole) = whole.filter(|&whole| whole > 0) else { return human(part) };
+    format!("{} of {} ({})", human(part), human(whole), percent(part as f64 / whole as f64))
 }
 
 /// `python 1234 (3.01 GiB), 4 others (412 MiB)`
