@@ -11,7 +11,6 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::io;
-use std::process::Command;
 use std::thread;
 
 use anyhow::Context;
@@ -37,8 +36,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let place = Place::open(args.output.as_deref())?;
     // What the job leaves behind becomes our child, not the system's: it is still seen.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = Limit::command(limit.as_ref(), program, arguments);
     let listener = agent::put_in(program, &mut command);
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();
@@ -48,9 +46,6 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
         None => start_it(),
     };
     let mut job = Job::of(child, program, own_terminal)?;
-    if let Some(limit) = &limit {
-        limit.hold(job.child.id());
-    }
     let mut passing = Passing::new();
     let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
     let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));

@@ -1,6 +1,6 @@
 //! Writes a recording.
 //!
-//! In: frames, and the time. Out: bytes that go out once a second and are never touched again: what went out is safe from the end of the
+//! In: frames, and the time. Out: bytes that go out twice a second and are never touched again: what went out is safe from the end of the
 //! job and of brimful. When the disk is full they wait, and are tried again where they stopped, so that no frame is ever torn in
 //! the middle of a file; when too much waits, frames are dropped, and a line says how many. Not done: waiting for the disk itself, which only a
 //! machine that loses its power would notice.
@@ -16,7 +16,8 @@ use crate::error::MonitorError;
 
 /// As much waits while the disk is full: an hour or so of samples.
 const MOST_WAITING_BYTES: usize = 2 << 20;
-const FLUSH_MS: u64 = 1000;
+/// What is lost at a kill is half a second, and the moment between two calls.
+const FLUSH_MS: u64 = 500;
 
 /// Writes frames to a file, or to anything else.
 pub struct Writer<W: Write> {
@@ -63,7 +64,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Lets what waits out if a second has passed. An error says that it goes on waiting.
+    /// Lets what waits out if half a second has passed. An error says that it goes on waiting.
     pub fn tick(&mut self, at_ms: u64) -> Result<(), MonitorError> {
         if at_ms < self.next_flush_ms {
             return Ok(());

@@ -4,16 +4,16 @@
 //! really holds. Elsewhere its address space is limited, process by process, which counts more than it holds, and that is said. Brimful enters the
 //! group, starts the job there and leaves again, so that no process of the job ever runs outside.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
+use std::process::{self, Command};
 
 use anyhow::bail;
 use brimful_core::bytes::human;
 use brimful_monitor::readings::cgroup::Cgroup;
 use brimful_monitor::readings::cgroup::place::{Group, Version};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::output;
 
@@ -56,24 +56,26 @@ impl Limit {
         }
     }
 
+    /// The command that is to be started: the job's own, or a shell that limits itself and becomes the job.
+    pub fn command(limit: Option<&Limit>, program: &OsStr, arguments: &[OsString]) -> Command {
+        let mut command = match limit {
+            Some(Limit::AddressSpace(bytes)) => {
+                let mut shell = Command::new("/bin/sh");
+                let kib = (bytes / 1024).to_string();
+                shell.args(["-c", r#"ulimit -v "$1" && shift && exec "$@""#, "brimful", &kib]).arg(program);
+                shell
+            }
+            _ => Command::new(program),
+        };
+        command.args(arguments);
+        command
+    }
+
     /// Starts something inside.
     pub fn start<T>(&self, start: impl FnOnce() -> T) -> anyhow::Result<T> {
         match self {
             Limit::Group(group) => group.start(start),
             Limit::AddressSpace(_) => Ok(start()),
-        }
-    }
-
-    /// What is left to do when the job has a number.
-    pub fn hold(&self, pid: u32) {
-        let Limit::AddressSpace(bytes) = self else { return };
-        let limit = Rlimit { current: Some(*bytes), maximum: Some(*bytes) };
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        // The job may have ended already.
-        if let (Some(pid), Err(error)) =
-            (pid, pid.map_or(Ok(()), |pid| prlimit(Some(pid), Resource::As, limit).map(drop)))
-        {
-            output::say(&format!("the job {} runs without a limit: {error}", pid.as_raw_nonzero()));
         }
     }
 }
