@@ -3,11 +3,13 @@
 //! In: a command. Out: how it ended, and its exit code: 128 + n if signal n ended it, as shells say it. Signals go through `relay`.
 //! What the job reads and writes is its own business, or that of who starts it.
 
+mod pause;
 mod relay;
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::bail;
 
@@ -39,6 +41,15 @@ impl Job {
         // Only now, so that the job has inherited what the user lets it ignore (nohup).
         let relay = Relay::to(&child, own_terminal);
         Ok(Job { child, relay })
+    }
+
+    /// Waits for a moment, or until its end if that is sooner; gives whether it has ended.
+    pub fn ends_within(&mut self, moment: Duration) -> io::Result<bool> {
+        if self.child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        pause::until_ended(&self.child, moment);
+        Ok(self.child.try_wait()?.is_some())
     }
 
     /// Waits for its end.

@@ -11,7 +11,6 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::io;
-use std::thread;
 
 use anyhow::Context;
 use brimful_core::bytes;
@@ -50,8 +49,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
     let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));
     let mut next_line_ms = LINE_MS;
-    while job.child.try_wait()?.is_none() {
-        thread::sleep(INTERVAL);
+    while !job.ends_within(INTERVAL)? {
         watching.tick();
         reap(&watching.zombies(), job.child.id());
         if let Some(running) = &mut running {
