@@ -12,3 +12,4 @@ pub mod sampler;
 pub mod recording;
 pub mod agent;
 pub mod judge;
+pub mod findings;

@@ -93,6 +93,8 @@ sample! {
     namespace_received_bytes,
     /// Sent by it.
     namespace_sent_bytes,
+    /// Of the resident memory, what has neither a file nor shared memory behind it: what cannot be dropped.
+    anon_bytes,
 }
 
 impl Sample {
@@ -107,6 +109,13 @@ impl Sample {
         let group = self.cgroup_limit_bytes.and(self.cgroup_used_bytes);
         let group = group.map(|used| used.saturating_sub(self.cgroup_inactive_file_bytes.unwrap_or(0)));
         group.or_else(|| Some(self.rss_bytes?.saturating_sub(self.shared_bytes.unwrap_or(0))))
+    }
+
+    /// What grows when the job leaks: memory of its own, and in a group with a limit shared memory too. Files that are mapped grow as they are
+    /// read, and are dropped when memory is short.
+    pub fn own_bytes(&self) -> Option<u64> {
+        let shared = self.cgroup_limit_bytes.and(self.cgroup_shmem_bytes).unwrap_or(0);
+        self.anon_bytes.map(|anon| anon.saturating_add(shared)).or_else(|| self.held_bytes())
     }
 
     /// What changed since an earlier sample. Figures that are read once a second need samples that far apart.
@@ -211,5 +220,8 @@ mod tests {
             ..job
         };
         assert_eq!((group.held_bytes(), group.limit_bytes()), (Some(20), Some(50)));
+        assert_eq!(group.own_bytes(), Some(20));
+        let own = Sample { anon_bytes: Some(5), cgroup_shmem_bytes: Some(2), ..group };
+        assert_eq!((own.own_bytes(), Sample { cgroup_limit_bytes: None, ..own }.own_bytes()), (Some(7), Some(5)));
     }
 }

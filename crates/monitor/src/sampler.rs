@@ -137,6 +137,8 @@ impl Sampler {
         }
         let rss_bytes = self.members.iter().map(|member| member.rss_bytes).fold(0, u64::saturating_add);
         self.last.rss_bytes = Some(rss_bytes);
+        let anon_bytes = self.members.iter().map(|member| member.anon_bytes).fold(0, u64::saturating_add);
+        self.last.anon_bytes = Some(anon_bytes);
         self.last.peak_rss_bytes = self.last.peak_rss_bytes.max(Some(rss_bytes));
     }
 }

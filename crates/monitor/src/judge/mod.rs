@@ -14,6 +14,6 @@ pub mod pressure;
 pub use forecast::{Forecast, forecast};
 pub use leak::{Leak, Rule, leak};
 pub use plateau::{Plateau, plateau};
-pub use pressure::{Level, Strain, strain};
+pub use pressure::{Level, Strain, strain, strains};
 pub use series::Series;
 pub use watch::{Found, Watch};

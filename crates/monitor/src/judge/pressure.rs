@@ -1,6 +1,6 @@
 //! A lack of memory that can be felt already: time lost to it, a limit that is near, swap that fills.
 //!
-//! In: two samples some ten seconds apart. Out: [`Strain`], the worst of what they show, with its figure; none where all is well. The bounds are of
+//! In: two samples some ten seconds apart. Out: [`Strain`]s, with their figures, or the worst of them; none where all is well. The bounds are of
 //! the kind that systemd-oomd (60 % of the time for 30 s) and earlyoom (10 % of memory left) act on, and lower, since this only says so.
 
 use crate::sample::Sample;
@@ -78,6 +78,12 @@ impl Strain {
 
 /// The worst that two samples show; of two that are as bad, the one that stands first above.
 pub fn strain(earlier: &Sample, now: &Sample) -> Option<Strain> {
+    // The last of equals wins, so the order is turned around.
+    strains(earlier, now).into_iter().flatten().rev().max_by_key(Strain::level)
+}
+
+/// All that two samples show, each in its place: stall, limit, machine, `/dev/shm`.
+pub fn strains(earlier: &Sample, now: &Sample) -> [Option<Strain>; 4] {
     let change = now.since(earlier);
     let (some_share, full_share) = (change.stall_some_share.unwrap_or(0.0), change.stall_full_share.unwrap_or(0.0));
     let stall = level(some_share, SOME_STALL).max(level(full_share, FULL_STALL));
@@ -94,8 +100,7 @@ pub fn strain(earlier: &Sample, now: &Sample) -> Option<Strain> {
     let shm = now.shm_used_bytes.zip(now.shm_size_bytes).and_then(|(used_bytes, size_bytes)| {
         Some(Strain::ShmShort { level: level(share(used_bytes, size_bytes), SHM)?, used_bytes, size_bytes })
     });
-    // The last of equals wins, so the order is turned around.
-    [shm, machine, held, stall].into_iter().flatten().max_by_key(Strain::level)
+    [stall, held, machine, shm]
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -53,11 +53,15 @@ impl Default for Series {
 impl Series {
     /// Takes a size. A step or minute that does not lie behind the last one is left out, and so is one that is no number.
     pub fn push(&mut self, x: f64, bytes: u64) {
+        self.push_between(x, bytes, bytes);
+    }
+
+    /// Takes the lowest and highest size of a step that was looked at several times.
+    pub fn push_between(&mut self, x: f64, low_bytes: u64, high_bytes: u64) {
         if !x.is_finite() || self.buckets.last().is_some_and(|last| x <= last.last_x) {
             return;
         }
-        let bytes = bytes as f64;
-        let one = Bucket { first_x: x, last_x: x, low_bytes: bytes, high_bytes: bytes };
+        let one = Bucket { first_x: x, last_x: x, low_bytes: low_bytes as f64, high_bytes: high_bytes as f64 };
         match self.buckets.last_mut() {
             Some(last) if self.sizes_in_last < self.sizes_in_bucket => {
                 *last = last.join(one);

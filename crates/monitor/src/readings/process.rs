@@ -87,15 +87,28 @@ pub fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Resident bytes from the text of `statm` (proc_pid_statm(5)): the second figure, in pages.
-pub fn parse_statm(text: &str) -> Option<u64> {
-    text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()?.checked_mul(page_bytes())
+/// What is resident of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// All of it.
+    pub rss_bytes: u64,
+    /// Of it, what has neither a file nor shared memory behind it: what a job holds by itself, and cannot be dropped.
+    pub anon_bytes: u64,
+}
+
+/// Reads the text of `statm` (proc_pid_statm(5)): the second figure is what is resident, the third what of it has a file or shared memory
+/// behind it, both in pages.
+pub fn parse_statm(text: &str) -> Option<Resident> {
+    let mut pages = text.split_ascii_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()??, pages.next().flatten().unwrap_or(0));
+    let rss_bytes = resident.checked_mul(page_bytes())?;
+    Some(Resident { rss_bytes, anon_bytes: resident.saturating_sub(shared) * page_bytes() })
 }
 
 /// Resident bytes now.
 pub fn rss_bytes(root: &Path, pid: u32) -> Answer<u64> {
     match of_process(&folder(root, pid).join("statm")) {
-        Answer::Known(text) => parse_statm(&text).map_or(Answer::Gone, Answer::Known),
+        Answer::Known(text) => parse_statm(&text).map_or(Answer::Gone, |resident| Answer::Known(resident.rss_bytes)),
         Answer::Gone => Answer::Gone,
         Answer::Hidden => Answer::Hidden,
     }
@@ -151,5 +164,7 @@ mod tests {
         }
         assert_eq!(parse_statm("5 18446744073709551615"), None);
         assert_eq!(parse_statm("5"), None);
+        let anon_bytes = |text: &str| parse_statm(text).map(|resident| resident.anon_bytes / page_bytes());
+        assert_eq!((anon_bytes("9 5 2 1"), anon_bytes("9 5 7"), anon_bytes("9 5")), (Some(3), Some(0), Some(5)));
     }
 }

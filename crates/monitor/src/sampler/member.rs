@@ -26,6 +26,8 @@ pub struct Member {
     pub cpu_ticks: u64,
     /// Resident memory.
     pub rss_bytes: u64,
+    /// Of it, what has neither a file nor shared memory behind it.
+    pub anon_bytes: u64,
     /// The most it was ever seen to have, or the kernel says it had.
     pub peak_rss_bytes: u64,
     /// Its share of what it shares, as last read.
@@ -44,6 +46,7 @@ impl Member {
             threads: 0,
             cpu_ticks: 0,
             rss_bytes: 0,
+            anon_bytes: 0,
             peak_rss_bytes: 0,
             pss_bytes: None,
             statm,
@@ -70,11 +73,11 @@ impl Member {
             None => crate::readings::file::text_if_any(&folder(root, self.id.pid).join("statm")),
         };
         match read.as_deref().and_then(parse_statm) {
-            Some(rss_bytes) => {
-                self.rss_bytes = rss_bytes;
-                self.peak_rss_bytes = self.peak_rss_bytes.max(rss_bytes);
+            Some(resident) => {
+                (self.rss_bytes, self.anon_bytes) = (resident.rss_bytes, resident.anon_bytes);
+                self.peak_rss_bytes = self.peak_rss_bytes.max(resident.rss_bytes);
             }
-            None => (self.rss_bytes, self.is_here) = (0, false),
+            None => (self.rss_bytes, self.anon_bytes, self.is_here) = (0, 0, false),
         }
     }
 
