@@ -310,6 +310,10 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
 
+    /// No live screen on a terminal; F9 shows it
+    #[arg(long)]
+    pub plain: bool,
+
     /// Say nothing: only record
     #[arg(short, long)]
     pub quiet: bool,

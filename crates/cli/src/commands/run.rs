@@ -6,11 +6,12 @@
 mod agent;
 mod limit;
 mod passing;
+mod shown;
 mod streams;
 mod terminal;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use brimful_core::bytes;
@@ -25,6 +26,7 @@ use crate::output::{self, Output};
 use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, start};
 use limit::Limit;
 use passing::Passing;
+use shown::Shown;
 use streams::Streams;
 
 /// Runs the job to its end.
@@ -46,24 +48,31 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     };
     let mut job = Job::of(child, program, own_terminal)?;
     let mut passing = Passing::new();
-    let mut running = streams.pass(&mut job.child, &mut passing, io::stdout())?;
+    let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
+    let mut running = streams.pass(&mut job.child, &mut passing, &shown)?;
+    let drawing = own_terminal.then(|| shown.draw());
     let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));
     let mut next_line_ms = LINE_MS;
     while !job.ends_within(INTERVAL)? {
-        watching.tick();
+        let news = watching.tick();
         reap(&watching.zombies(), job.child.id());
         if let Some(running) = &mut running {
-            running.resize(None);
+            running.resize(shown.job_size());
+            shown.set_state(&watching.state);
         }
-        if !args.quiet && !own_terminal && watching.at_ms() >= next_line_ms {
-            next_line_ms = watching.at_ms() + LINE_MS;
-            output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
+        if !args.quiet && !shown.is_screen() {
+            news.iter().for_each(|finding| output::say(&finding.text));
+            if !own_terminal && watching.at_ms() >= next_line_ms {
+                next_line_ms = watching.at_ms() + LINE_MS;
+                output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
+            }
         }
     }
     let status = job.wait()?;
     let ending = watching.ending(status.code(), job::signal(status));
     let evidence = ending.evidence();
     let explanation = passing.end(&evidence);
+    drop(drawing);
     drop(running);
     // What is no memory failure speaks for itself: its own last words are on the screen.
     let is_memory = explanation.cause.as_ref().is_some_and(|cause| cause.code != Code::NotMemory);

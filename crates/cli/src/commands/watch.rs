@@ -32,7 +32,10 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut next_line_ms = LINE_MS;
     while !watching.has_ended() && !stop.load(Ordering::Relaxed) {
         thread::sleep(INTERVAL);
-        watching.tick();
+        let news = watching.tick();
+        if !args.quiet {
+            news.iter().for_each(|finding| output::say(&finding.text));
+        }
         if !args.quiet && watching.at_ms() >= next_line_ms {
             next_line_ms = watching.at_ms() + LINE_MS;
             output::tell(&(watching.state.line(LINE_CHARS) + "\n"));

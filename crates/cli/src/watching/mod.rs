@@ -14,8 +14,9 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
+use brimful_monitor::findings::Judge;
 use brimful_monitor::readings::kills::machine_oom_kills;
-use brimful_monitor::recording::{End, Frame, Holders, Start, secrets};
+use brimful_monitor::recording::{End, Finding, Frame, Holders, Start, secrets};
 use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
 
@@ -55,6 +56,9 @@ pub struct Watching {
     sampler: Option<Sampler>,
     listener: Option<Listener>,
     ranks: Ranks,
+    judge: Judge,
+    /// Findings that nobody has seen yet.
+    news: Vec<Finding>,
     recorder: Option<Recorder>,
     /// What was seen so far.
     pub summary: Summary,
@@ -76,6 +80,8 @@ impl Watching {
             sampler: Sampler::new(root, pid).ok(),
             listener,
             ranks: Ranks::default(),
+            judge: Judge::new(None),
+            news: Vec::new(),
             recorder: place.and_then(|place| Recorder::begin(place, &start)),
             summary: Summary::default(),
             state: State::new(cpus),
@@ -83,13 +89,15 @@ impl Watching {
             next_holders_ms: 0,
             holders_bytes: 0,
         };
-        watching.state.take(&Frame::Start(start.masked()));
+        let start = Frame::Start(start.masked());
+        watching.state.take(&start);
+        watching.judge.take(&start);
         watching.tick();
         watching
     }
 
-    /// Reads what is due.
-    pub fn tick(&mut self) {
+    /// Reads what is due; gives what was found, when it becomes true.
+    pub fn tick(&mut self) -> Vec<Finding> {
         let at_ms = self.at_ms();
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample(at_ms)) {
             // A job that has ended holds nothing: the last sample is the last that saw it.
@@ -102,6 +110,7 @@ impl Watching {
         if let Some(recorder) = &mut self.recorder {
             recorder.tick(at_ms);
         }
+        std::mem::take(&mut self.news)
     }
 
     /// What the job's own processes say.
@@ -109,6 +118,7 @@ impl Watching {
         let Some(listener) = &self.listener else { return };
         let mut frames = Vec::new();
         listener.drain(self.began_ns, |message| frames.extend(self.ranks.take(&message)));
+        self.judge.set_phase(self.ranks.phase());
         frames.iter().for_each(|frame| self.take(frame));
     }
 
@@ -130,6 +140,10 @@ impl Watching {
         }
         self.summary.take(frame);
         self.state.take(frame);
+        for finding in self.judge.take(frame) {
+            self.news.push(finding.clone());
+            self.take(&Frame::Finding(finding));
+        }
     }
 
     /// Since it began.

@@ -3,13 +3,14 @@
 //! In: a command. Out: it runs, with a terminal of its own in place of ours (`terminal`), and pipes in place of what is none; one for both where ours
 //! are the same file, so that lines stay in their order. Its standard input is ours where that is no terminal.
 
-use std::io::{self, PipeReader, Write};
+use std::io::{self, PipeReader};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 
 use rustix::fs::fstat;
 
 use super::passing::Passing;
+use super::shown::Shown;
 use super::terminal::{self, Running, Terminal};
 
 /// How the job's output comes to us.
@@ -55,12 +56,7 @@ impl Streams {
     }
 
     /// Begins to pass on what comes; what comes from the job's terminal goes to `shown`.
-    pub fn pass(
-        self,
-        child: &mut Child,
-        passing: &mut Passing,
-        shown: impl Write + Send + 'static,
-    ) -> io::Result<Option<Running>> {
+    pub fn pass(self, child: &mut Child, passing: &mut Passing, shown: &Shown) -> io::Result<Option<Running>> {
         let running = match self {
             Streams::One(reader) => {
                 passing.begin(reader, io::stdout());
@@ -68,8 +64,8 @@ impl Streams {
             }
             Streams::Two => None,
             Streams::Terminal(terminal) => {
-                let (running, output) = terminal.begin()?;
-                passing.begin(output, shown);
+                let (running, output) = terminal.begin(shown)?;
+                passing.begin(output, shown.clone());
                 Some(running)
             }
         };

@@ -19,6 +19,9 @@ use rustix::termios::{
     tcsetwinsize,
 };
 
+use super::shown::Shown;
+use crate::live;
+
 /// Keys are looked for as often, so that the end of a job is noticed.
 const KEYS_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -63,10 +66,10 @@ impl Terminal {
     }
 
     /// The job has started: keys go to it from now on. Gives the end from which its output is read.
-    pub fn begin(mut self) -> io::Result<(Running, File)> {
+    pub fn begin(mut self, shown: &Shown) -> io::Result<(Running, File)> {
         let output = self.ours.try_clone()?;
         if io::stdin().is_terminal() {
-            self.keys = Some(Keys::to(self.ours.try_clone()?)?);
+            self.keys = Some(Keys::to(self.ours.try_clone()?, shown.clone())?);
         }
         // With our copy of the job's end open, its output would never end.
         let Terminal { ours, size, keys, .. } = self;
@@ -114,7 +117,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn to(mut job: File) -> io::Result<Keys> {
+    fn to(mut job: File, shown: Shown) -> io::Result<Keys> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
@@ -125,15 +128,22 @@ impl Keys {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let mut keys = [0; 1024];
+            let (mut keys, mut split) = ([0; 1024], live::Keys::default());
+            let mut pass_on = |bytes: &[u8]| {
+                let (to_job, commands) = split.split(bytes);
+                commands.iter().for_each(|live::Command::Toggle| shown.toggle());
+                job.write_all(&to_job)
+            };
             while !stopped.load(Ordering::Relaxed) {
                 if !is_ready(io::stdin()) {
+                    // Escape alone is a key, too: it has waited long enough.
+                    let _ = pass_on(b"");
                     continue;
                 }
                 // Not through the standard library's buffer, which would hide from `poll` what it holds.
                 match rustix::io::read(io::stdin(), &mut keys) {
                     Ok(count) if count > 0 => {
-                        if job.write_all(&keys[..count]).is_err() {
+                        if pass_on(&keys[..count]).is_err() {
                             break;
                         }
                     }

@@ -1,0 +1,169 @@
+//! What a person sees on the terminal: the job's output as it is, or the live screen with the output below.
+//!
+//! In: the job's output, the state of the run, F9. Out: bytes on the terminal, drawn by a thread of its own: a terminal that does not read holds up the
+//! output, as it always does, but not the watching. When the screen goes, what the job printed meanwhile is printed again, so that it stays in the
+//! terminal's memory: the last of it, where it was very much.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ratatui_core::layout::Size;
+use rustix::termios::Winsize;
+
+use super::terminal::current_size;
+use crate::live::{Screen, State, panel_size};
+
+/// Output that is kept for after the screen.
+const KEPT_BYTES: usize = 4 << 20;
+/// Between two drawings.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The terminal, for whoever writes to it.
+#[derive(Clone)]
+pub struct Shown(Arc<Shared>);
+
+struct Shared {
+    view: Mutex<View>,
+    is_over: AtomicBool,
+    wants_screen: AtomicBool,
+    colour: bool,
+}
+
+#[derive(Default)]
+struct View {
+    screen: Option<Screen>,
+    job: vt100::Parser,
+    state: State,
+    kept: VecDeque<u8>,
+}
+
+/// The thread that draws, until it is dropped.
+pub struct Drawing {
+    shown: Shown,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shown {
+    /// Plain output, until somebody draws.
+    pub fn new(wants_screen: bool, colour: bool) -> Shown {
+        let view = Mutex::new(View::default());
+        Shown(Arc::new(Shared { view, is_over: AtomicBool::new(false), wants_screen: wants_screen.into(), colour }))
+    }
+
+    /// Begins to draw.
+    pub fn draw(&self) -> Drawing {
+        let shown = self.clone();
+        let thread = thread::spawn(move || {
+            while !shown.0.is_over.load(Ordering::Relaxed) {
+                shown.update();
+                thread::sleep(INTERVAL);
+            }
+        });
+        Drawing { shown: self.clone(), thread: Some(thread) }
+    }
+
+    /// From the screen to plain output, or back.
+    pub fn toggle(&self) {
+        self.0.wants_screen.fetch_xor(true, Ordering::Relaxed);
+    }
+
+    /// Whether a screen is there, or will be in a moment.
+    pub fn is_screen(&self) -> bool {
+        self.0.wants_screen.load(Ordering::Relaxed)
+    }
+
+    /// Takes what is to be shown.
+    pub fn set_state(&self, state: &State) {
+        // Not waited for: the thread that watches never hangs on a terminal.
+        if let Ok(mut view) = self.0.view.try_lock() {
+            view.state = state.clone();
+        }
+    }
+
+    /// The size of the job's own terminal: ours, or that of its part of the screen.
+    pub fn job_size(&self) -> Option<Winsize> {
+        let whole = current_size()?;
+        if !self.is_screen() {
+            return Some(whole);
+        }
+        let (rows, columns) = panel_size(Size::new(whole.ws_col, whole.ws_row));
+        Some(Winsize { ws_row: rows.get(), ws_col: columns.get(), ws_xpixel: 0, ws_ypixel: 0 })
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.0.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self) {
+        let view = &mut *self.view();
+        if !self.is_screen() {
+            view.close();
+            return;
+        }
+        if view.screen.is_none() {
+            view.screen = Screen::open(self.0.colour).ok();
+        }
+        if let Some((rows, columns)) =
+            self.job_size().and_then(|size| Some((size.ws_row.try_into().ok()?, size.ws_col.try_into().ok()?)))
+        {
+            view.job.screen_mut().set_size(rows, columns);
+        }
+        let drawn = view.screen.as_mut().map(|screen| screen.draw(&view.state, view.job.screen()));
+        if !matches!(drawn, Some(Ok(_))) {
+            // No terminal that can be drawn on: from here on it is plain.
+            self.0.wants_screen.store(false, Ordering::Relaxed);
+            view.close();
+        }
+    }
+}
+
+impl View {
+    /// Leaves the screen and prints what came meanwhile.
+    fn close(&mut self) {
+        if self.screen.take().is_none() {
+            return;
+        }
+        let kept: Vec<u8> = std::mem::take(&mut self.kept).into();
+        let cut = if kept.len() < KEPT_BYTES {
+            0
+        } else {
+            kept.iter().position(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+        };
+        let _ = io::stdout().write_all(&kept[cut..]).and_then(|()| io::stdout().flush());
+    }
+}
+
+impl Write for Shown {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut view = self.view();
+        view.job.process(bytes);
+        if !self.is_screen() && view.screen.is_none() {
+            drop(view);
+            io::stdout().write_all(bytes)?;
+            return Ok(bytes.len());
+        }
+        view.kept.extend(bytes);
+        let over = view.kept.len().saturating_sub(KEPT_BYTES);
+        view.kept.drain(..over);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+impl Drop for Drawing {
+    fn drop(&mut self) {
+        self.shown.0.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.shown.0.wants_screen.store(false, Ordering::Relaxed);
+        self.shown.view().close();
+    }
+}
