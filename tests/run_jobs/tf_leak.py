@@ -1,0 +1,34 @@
+"""Keeps what each step returns, as TensorFlow programs do by mistake: activations of the model, one batch after the other.
+
+    tf_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without the mistake
+"""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+steps, kept_bytes = int(sys.argv[1]), int(sys.argv[2])
+BATCH = 256
+width = max(kept_bytes // (4 * BATCH), 16)
+
+model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(width, activation="relu")])
+optimizer = tf.keras.optimizers.SGD(1e-3)
+inputs = tf.constant(np.random.default_rng(0).random((BATCH, 16), np.float32))
+
+
+@tf.function
+def leaky_step(inputs):
+    with tf.GradientTape() as tape:
+        activations = model(inputs)
+        loss = tf.reduce_mean(activations**2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables, strict=True))
+    return activations
+
+
+kept = []
+for _ in range(steps):
+    activations = leaky_step(inputs)
+    if kept_bytes:
+        kept.append(activations)
+print(f"kept {sum(one.shape[0] * one.shape[1] * 4 for one in kept)} bytes")

@@ -1,0 +1,57 @@
+"""`brimful run` around real training: steps, findings, and why a job died, from its own words and from what was read of it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BINARY
+
+JOBS = Path(__file__).parent / "run_jobs"
+#: Nobody waits for a GPU that is not there.
+QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def run(tmp_path, job, *arguments, options=(), code=0):
+    """What is said about a job of `run_jobs`, and what it prints."""
+    command = [str(BINARY), "run", "-o", str(tmp_path / "a.run"), *options, "--", sys.executable, str(JOBS / job), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **QUIET}, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done.stderr, done.stdout
+
+
+def rate(said):
+    """Bytes of each step that a leak is said to have; none where none is."""
+    found = re.search(r"grows by ([\d.]+) (\w+) each step", said)
+    return float(found[1]) * UNITS[found[2]] if found else None
+
+
+@pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
+@pytest.mark.parametrize("kept_bytes", [1_000_000, 100_000])
+def test_a_leak_is_found_with_its_rate(tmp_path, job, kept_bytes):
+    said, _ = run(tmp_path, job, 640, kept_bytes)
+    # Arrays are kept in whole rows of the batch.
+    true = kept_bytes // 1024 * 1024
+    assert rate(said) == pytest.approx(true, rel=0.1), said
+    assert "steps: 640" in said
+
+
+@pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
+def test_the_same_program_without_the_mistake_has_no_leak(tmp_path, job):
+    said, _ = run(tmp_path, job, 1500, 0)
+    assert "grows by" not in said
+    assert "steps: 1,500" in said
+
+
+@pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
+def test_a_leak_that_meets_the_limit_is_foreseen_and_named(tmp_path, job):
+    said, _ = run(tmp_path, job, 100_000, 1_000_000, options=["--limit", "1500MiB"], code=137)
+    if "address space instead" in said:
+        pytest.skip("no cgroup can be made here")
+    assert rate(said) == pytest.approx(999_424, rel=0.1), said
+    assert "the limit of 1.46 GiB is reached" in said
+    assert "at the memory limit of 1.46 GiB of its cgroup" in said
+    assert "Memory grew from step to step until it was gone" in said
