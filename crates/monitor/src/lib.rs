@@ -1,8 +1,8 @@
 //! What a running job does to its machine: read, sampled, recorded and judged.
 //!
 //! The modules are listed in the order in which data flows. In: `/proc` and `/sys/fs/cgroup` (or a folder that looks like
-//! them), and the time, which the caller passes in. Out: [`sample::Sample`]s, a recording, and judgements on a
-//! [`judge::Series`]. Not here: GPUs, the job's own figures, the clock, the terminal, and starting or ending a job.
+//! them), the driver of NVIDIA's GPUs, what the agent inside a Python job says, and the time, which the caller passes in. Out:
+//! [`sample::Sample`]s and other frames, a recording, and findings. Not here: the clock, the terminal, and starting or ending a job.
 
 pub mod error;
 pub mod readings;

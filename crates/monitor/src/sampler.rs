@@ -16,7 +16,7 @@ use crate::sample::Sample;
 
 mod member;
 mod rare;
-mod schedule;
+pub(crate) mod schedule;
 
 pub use member::Member;
 use schedule::Every;

@@ -221,6 +221,26 @@ fn a_group_of_version_1_tells_what_it_can() {
     assert_eq!((usage.swap_bytes, usage.oom_count, usage.oom_kill_count), (Some(60), Some(6), Some(2)));
 }
 
+#[test]
+fn limits_that_are_none_are_none() {
+    let machine = Machine::new();
+    machine.put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    machine.put("proc/100/cgroup", "0::/job\n");
+    machine.put("sys/fs/cgroup/job/memory.current", "77\n");
+    for (text, limit_bytes) in [
+        ("max", None),
+        ("garbage", None),
+        ("-1", None),
+        ("", None),
+        ("9223372036854771712", None),
+        ("4096\n", Some(4096)),
+    ] {
+        machine.put("sys/fs/cgroup/job/memory.max", text);
+        let cgroup = Cgroup::find(machine.root(), Some(100)).unwrap();
+        assert_eq!(cgroup.limits.limit_bytes, limit_bytes, "{text}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_real_child_is_found_and_its_end_noticed() {

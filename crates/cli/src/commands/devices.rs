@@ -9,10 +9,11 @@ use std::io::Write;
 use brimful_core::bytes::human;
 use brimful_core::device::{self, CapacityFrom, Device, Group};
 use brimful_core::framework::Framework;
+use brimful_monitor::gpu::Gpu;
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
-use crate::machine::nvml::Gpu;
+use crate::machine::nvml;
 
 /// The groups of the table, with their headings.
 const GROUPS: [(Group, &str); 4] = [
@@ -93,7 +94,7 @@ fn describe(gpu: &Gpu) -> String {
     if let Some(capability) = gpu.compute_capability {
         let _ = write!(text, ", compute capability {capability}");
     }
-    let (Some(memory), Some(device)) = (gpu.memory, gpu.device()) else {
+    let (Some(memory), Some(device)) = (gpu.memory, nvml::device(gpu)) else {
         return text + ", memory unknown: the driver does not say";
     };
     let _ = write!(text, ": {}, {} free", human(memory.total_bytes()), human(memory.free_bytes));
@@ -194,7 +195,7 @@ fn as_json(machine: &Machine) -> Value {
 }
 
 fn gpu_json(gpu: &Gpu) -> Value {
-    let device = gpu.device();
+    let device = nvml::device(gpu);
     let known = device.as_ref().and_then(|d| Device::find(&d.id).ok());
     json!({
         "index": gpu.index,
@@ -244,10 +245,10 @@ mod tests {
 
     use brimful_core::bytes::{GIB, MIB};
     use brimful_core::device::ComputeCapability;
+    use brimful_monitor::gpu::{GpuMemory, GpuProcess, Gpus};
 
     use super::*;
     use crate::machine::memory::Memory;
-    use crate::machine::nvml::{GpuMemory, GpuProcess, Gpus};
 
     fn machine() -> Machine {
         let memory = GpuMemory {

@@ -6,8 +6,8 @@
 pub mod memory;
 pub mod nvml;
 
+use brimful_monitor::gpu::Gpus;
 use memory::Memory;
-use nvml::Gpus;
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! When something is due again. In: the time of each call. Out: whether it is due. No clock.
 
 /// Something that is done every so often, the first time at once.
+#[derive(Debug)]
 pub struct Every {
     interval_ms: u64,
     least_ms: u64,

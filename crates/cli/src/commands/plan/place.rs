@@ -10,7 +10,7 @@ use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::plan::{CPU_THREADS, Place, budget};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, nvml};
 
 /// The place that the options name. `machine` is read only if it is needed.
 pub fn choose(
@@ -34,7 +34,7 @@ pub fn choose(
 
 /// This machine: its first GPU that tells its memory, else its CPU with what this process may use.
 fn here(machine: &Machine, framework: Framework) -> anyhow::Result<Place> {
-    if let Some((gpu, device)) = machine.gpus.list.iter().find_map(|gpu| Some((gpu, gpu.device()?))) {
+    if let Some((gpu, device)) = machine.gpus.list.iter().find_map(|gpu| Some((gpu, nvml::device(gpu)?))) {
         let mut place = Place::of(device, framework);
         let held = gpu.memory.map_or(0, |memory| memory.used_bytes);
         place.limit_bytes = place.limit_bytes.map(|limit| limit.saturating_sub(held));
@@ -54,9 +54,9 @@ mod tests {
     use brimful_core::bytes::{GIB, MIB};
     use brimful_core::device::ComputeCapability;
     use brimful_core::step::Processor;
+    use brimful_monitor::gpu::{Gpu, GpuMemory};
 
     use super::*;
-    use crate::machine::nvml::{Gpu, GpuMemory};
 
     fn choose(device: Option<&str>, memory: Option<&str>, machine: Machine) -> anyhow::Result<Place> {
         super::choose(device, memory, Framework::TensorFlow, || machine)

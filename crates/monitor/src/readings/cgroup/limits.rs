@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::place::{Group, Version};
+use super::usage::usage;
 use crate::readings::file::{named, text_if_any};
 
 /// Limits from here on mean none: version 1 writes 9223372036854771712, the largest page-aligned number (`PAGE_COUNTER_MAX`
@@ -44,6 +45,18 @@ impl Limits {
             limit_source: tightest.map(|(_, source)| source),
         }
     }
+}
+
+/// What is left under the limits of all groups: the least of what each sets less what it holds, without the page cache that would be dropped
+/// first. A limit above what is mounted is not counted: what is held under it is not known.
+pub fn left_bytes(root: &Path, groups: &[Group]) -> Option<u64> {
+    let left = |group: &Group| {
+        let (limit_bytes, source) = limit(root, group)?;
+        let usage = usage(&below(root, &group.folder), group.version);
+        let held_bytes = usage.used_bytes?.saturating_sub(usage.inactive_file_bytes.unwrap_or(0));
+        (!source.ends_with("memory.stat")).then(|| limit_bytes.saturating_sub(held_bytes))
+    };
+    groups.iter().filter_map(left).min()
 }
 
 /// The limit of one group, and the file that says it.

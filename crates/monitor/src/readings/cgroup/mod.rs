@@ -15,6 +15,13 @@ use limits::{Limits, below};
 use place::{Group, groups};
 use usage::Usage;
 
+/// All groups of a process, or of this one, from its own up to the top that is visible.
+pub fn groups_of(root: &Path, pid: Option<u32>) -> Vec<Group> {
+    let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let text = |path: PathBuf| text_if_any(&path).unwrap_or_default();
+    groups(&text(root.join("proc").join(name).join("cgroup")), &text(root.join("proc/self/mountinfo")))
+}
+
 /// The cgroups of a process that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
@@ -30,9 +37,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Finds those of a process, or of this one. None without a cgroup that counts memory.
     pub fn find(root: &Path, pid: Option<u32>) -> Option<Cgroup> {
-        let name = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-        let mountinfo = text_if_any(&root.join("proc/self/mountinfo"))?;
-        let groups = groups(&text_if_any(&root.join("proc").join(name).join("cgroup"))?, &mountinfo);
+        let groups = groups_of(root, pid);
         let counts = |group: &&Group| usage::used_bytes(&below(root, &group.folder), group.version).is_some();
         let own = groups.iter().find(counts)?.clone();
         let limits = Limits::read(root, &groups);
