@@ -259,6 +259,25 @@ fn a_job_that_closes_its_streams_is_waited_for() {
 }
 
 #[test]
+fn what_detaches_is_still_the_jobs_and_is_named_when_it_is_left() {
+    let folder = Folder::new();
+    let detached = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); echo ready > $0; sleep 2; echo ${#x} > /dev/null";
+    let mark = folder.0.path().join("ready");
+    let script = format!(
+        "(setsid sh -c '{}' {} >/dev/null 2>&1 &); while [ ! -e {} ]; do sleep 0.05; done; sleep 1",
+        detached.replace('\'', "'\\''"),
+        mark.display(),
+        mark.display()
+    );
+    let output = folder.run(&[], &["sh", "-c", &script]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("of the job still run") && said.contains("brimful watch "), "{said}");
+    let held = samples(&folder.frames()).iter().filter_map(|sample| sample.rss_bytes).max().unwrap();
+    assert!(held > 30_000_000, "{held}");
+}
+
+#[test]
 fn secrets_are_not_recorded() {
     let folder = Folder::new();
     let mut command =

@@ -5,6 +5,7 @@
 
 mod agent;
 mod limit;
+mod orphans;
 mod passing;
 mod shown;
 mod streams;
@@ -29,14 +30,16 @@ use passing::Passing;
 use shown::Shown;
 use streams::Streams;
 
+/// Between two looks for processes that the job left behind and that have ended.
+const REAP_MS: u64 = 1000;
+
 /// Runs the job to its end.
 pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
     let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
     let limit = limit_bytes.map(Limit::prepare).transpose()?;
     let place = Place::open(args.output.as_deref())?;
-    // What the job leaves behind becomes our child, not the system's: it is still seen.
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
     let listener = agent::put_in(program, &mut command);
     let streams = Streams::choose()?;
@@ -52,10 +55,16 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut running = streams.pass(&mut job.child, &mut passing, &shown)?;
     let drawing = own_terminal.then(|| shown.draw());
     let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));
-    let mut next_line_ms = LINE_MS;
+    if guards {
+        watching.guard();
+    }
+    let (mut next_line_ms, mut next_reap_ms) = (LINE_MS, REAP_MS);
     while !job.ends_within(INTERVAL)? {
         let news = watching.tick();
-        reap(&watching.zombies(), job.child.id());
+        if watching.at_ms() >= next_reap_ms {
+            next_reap_ms = watching.at_ms() + REAP_MS;
+            orphans::reap(job.child.id());
+        }
         if let Some(running) = &mut running {
             running.resize(shown.job_size());
             shown.set_state(&watching.state);
@@ -101,14 +110,4 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
 
 fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// Waits for processes that the job left behind and that have ended: they became our children. The job itself is waited for elsewhere.
-fn reap(ended: &[u32], job: u32) {
-    use rustix::process::{Pid, WaitOptions, waitpid};
-    let others = ended.iter().filter(|&&pid| pid != job).filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    for pid in others {
-        // It may be a child of one that still runs: then it is not ours to wait for, and this says so.
-        let _ = waitpid(Some(pid), WaitOptions::NOHANG);
-    }
 }

@@ -4,6 +4,7 @@
 //! left out; nothing here stops or changes the job.
 
 mod ending;
+mod gpus;
 mod recorder;
 mod summary;
 
@@ -23,6 +24,7 @@ use serde_json::Value;
 use crate::live::State;
 
 pub use ending::Ending;
+use gpus::Gpus;
 pub use recorder::Place;
 use recorder::{Recorder, unix_ms};
 pub use summary::Summary;
@@ -54,6 +56,7 @@ pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
 pub struct Watching {
     began_ns: u64,
     sampler: Option<Sampler>,
+    gpus: Gpus,
     listener: Option<Listener>,
     ranks: Ranks,
     judge: Judge,
@@ -78,6 +81,7 @@ impl Watching {
         let mut watching = Watching {
             began_ns: monotonic_ns(),
             sampler: Sampler::new(root, pid).ok(),
+            gpus: Gpus::open(),
             listener,
             ranks: Ranks::default(),
             judge: Judge::new(None),
@@ -106,6 +110,8 @@ impl Watching {
                 self.note_holders(at_ms, sample.rss_bytes.unwrap_or(0));
             }
         }
+        let frames = self.gpus.frames(at_ms, || left(self.sampler.as_ref()));
+        frames.iter().for_each(|frame| self.take(frame));
         self.listen();
         if let Some(recorder) = &mut self.recorder {
             recorder.tick(at_ms);
@@ -158,14 +164,14 @@ impl Watching {
 
     /// Processes of the job that are left.
     pub fn left(&self) -> Vec<u32> {
-        let members = self.sampler.iter().flat_map(|sampler| sampler.members());
-        members.filter(|member| member.is_here()).map(|member| member.id.pid).collect()
+        left(self.sampler.as_ref())
     }
 
-    /// Processes of the job that have ended and wait for a parent to notice.
-    pub fn zombies(&self) -> Vec<u32> {
-        let members = self.sampler.iter().flat_map(|sampler| sampler.members());
-        members.filter(|member| member.state == 'Z').map(|member| member.id.pid).collect()
+    /// Processes whose parents have ended become children of this one, and are the job's.
+    pub fn guard(&mut self) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.guarded_by(std::process::id());
+        }
     }
 
     /// The job's first process has ended: reads everything once more.
@@ -203,4 +209,9 @@ impl Watching {
         self.take(&Frame::End(end));
         self.recorder.map(Recorder::finish)
     }
+}
+
+fn left(sampler: Option<&Sampler>) -> Vec<u32> {
+    let members = sampler.into_iter().flat_map(Sampler::members);
+    members.filter(|member| member.is_here()).map(|member| member.id.pid).collect()
 }

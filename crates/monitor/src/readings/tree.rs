@@ -1,8 +1,9 @@
 //! A job's processes: the first one, its children, theirs, and those that it left behind.
 //!
 //! In: every `/proc/*/stat`, and the processes that are known to be the job's. Out: [`Scan`]. A child whose parent ended is given to
-//! another parent; it is found as long as it, or a process above it, was seen before. A number that was given to a new process is
-//! not ours. Not found: a process that was never seen before its parent ended, and those of other PID namespaces.
+//! another parent; it is found as long as it, or a process above it, was seen before, or that parent is the job's guardian. A number that was
+//! given to a new process is not ours. Not found: a process that was never seen before its parent ended, where there is no guardian, and those of other
+//! PID namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,13 +21,13 @@ pub struct Scan {
     pub looked_at: usize,
 }
 
-/// Looks at all processes. Those that vanish while being read are skipped.
-pub fn scan(root: &Path, known: &[ProcessId]) -> Scan {
+/// Looks at all processes. Those that vanish while being read are skipped. All children of the guardian are the job's.
+pub fn scan(root: &Path, known: &[ProcessId], guardian: Option<u32>) -> Scan {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return Scan::default() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let all: BTreeMap<u32, Stat> = pids.filter_map(|pid| Some((pid, stat_of(root, pid)?))).collect();
     let looked_at = all.len();
-    Scan { processes: descendants(all, known), looked_at }
+    Scan { processes: descendants(all, known, guardian), looked_at }
 }
 
 /// Without the search for a reason that an absent one calls for.
@@ -35,13 +36,14 @@ fn stat_of(root: &Path, pid: u32) -> Option<Stat> {
     super::process::parse_stat(&text).filter(|stat| stat.id.pid == pid)
 }
 
-fn descendants(mut all: BTreeMap<u32, Stat>, known: &[ProcessId]) -> Vec<Stat> {
+fn descendants(mut all: BTreeMap<u32, Stat>, known: &[ProcessId], guardian: Option<u32>) -> Vec<Stat> {
     let mut children: BTreeMap<u32, Vec<ProcessId>> = BTreeMap::new();
     for stat in all.values() {
         children.entry(stat.parent_pid).or_default().push(stat.id);
     }
     let is_here = |id: &ProcessId| all.get(&id.pid).is_some_and(|stat| stat.id == *id);
-    let mut open: Vec<ProcessId> = known.iter().copied().filter(is_here).collect();
+    let adopted = guardian.and_then(|pid| children.get(&pid)).into_iter().flatten();
+    let mut open: Vec<ProcessId> = known.iter().filter(|id| is_here(id)).chain(adopted).copied().collect();
     let mut ours: BTreeSet<u32> = open.iter().map(|id| id.pid).collect();
     while let Some(parent) = open.pop() {
         // A child is never older than its parent: an older one belongs to an earlier holder of the number.
@@ -75,7 +77,7 @@ mod tests {
 
     fn pids(all: &[(u32, Stat)], known: &[(u32, u64)]) -> Vec<u32> {
         let known: Vec<ProcessId> = known.iter().map(|&(pid, start_ticks)| ProcessId { pid, start_ticks }).collect();
-        descendants(all.iter().cloned().collect(), &known).iter().map(|stat| stat.id.pid).collect()
+        descendants(all.iter().cloned().collect(), &known, None).iter().map(|stat| stat.id.pid).collect()
     }
 
     #[test]
