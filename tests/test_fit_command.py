@@ -89,7 +89,7 @@ child = "import sys; print([f.__class__.__module__ for f in sys.meta_path][0], s
 subprocess.run([sys.executable, "-c", child], check=True)
 """
     run = job(script)
-    assert (run.stdout, run.stderr) == ("brimful.takeover.after_import []\n", "")
+    assert (run.stdout, run.stderr) == ("brimful.hooks []\n", "")
 
 
 def test_exit_codes_are_the_job_s(job):

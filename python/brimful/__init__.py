@@ -2,6 +2,7 @@
 
     plan = brimful.plan(model, inputs, batch=128, device="t4")
     brimful.explain(error)
+    with brimful.watch(): ...
 
 Importing this package imports no framework; what needs one imports it when it is first used.
 """
@@ -11,10 +12,10 @@ from importlib import import_module
 from brimful._native import __version__
 from brimful.explanation import Explanation, explain
 
-__all__ = ["Explanation", "__version__", "explain", "plan"]
+__all__ = ["Explanation", "__version__", "explain", "plan", "watch"]
 
-#: Names that live in a module which needs a framework.
-_LAZY = {"plan": "brimful.torch"}
+#: Names that live in a module which needs a framework, or more time to import than most have a use for.
+_LAZY = {"plan": "brimful.torch", "watch": "brimful.watching"}
 
 
 def __getattr__(name):

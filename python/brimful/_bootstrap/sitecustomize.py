@@ -1,7 +1,8 @@
-"""Python runs this at its start under `brimful fit`, which puts this folder in front of PYTHONPATH.
+"""Python runs this at its start under `brimful fit` and `brimful run`, which put this folder in front of PYTHONPATH.
 
-In: the environment. Out: `sys.path` without this folder, the user's own `sitecustomize` run as if this one were not there, and
-the take-over in place. Nothing here may stop the user's job, whatever Python runs it: what goes wrong is one line on stderr.
+In: the environment. Out: `sys.path` without this folder, the user's own `sitecustomize` run as if this one were not there, then
+the take-over (`BRIMFUL_FIT`) and the agent (`BRIMFUL_RUN`) in place, each where it is asked for. Nothing here may stop the user's job,
+whatever Python runs it: what goes wrong is one line on stderr.
 """
 
 import os
@@ -18,10 +19,45 @@ def _take_over():
 
         takeover.install(**json.loads(os.environ["BRIMFUL_FIT"]))
     except Exception as error:
-        # The processes that this one starts would say the same.
-        os.environ.pop("BRIMFUL_FIT", None)
-        text = " ".join(str(error).split())
-        sys.stderr.write("brimful: nothing is taken over in %s: %s: %s\n" % (sys.executable, type(error).__name__, text))
+        _give_up("BRIMFUL_FIT", "nothing is taken over", error)
+
+
+def _follow():
+    """Loads the agent alone: the package that it is of loads an extension, which takes longer and may not be for this Python."""
+    try:
+        _load("brimful.hooks", "hooks.py")
+        _load("brimful.agent", os.path.join("agent", "__init__.py")).install()
+    except Exception as error:
+        _give_up("BRIMFUL_RUN", "training is not followed", error)
+
+
+def _load(name, file):
+    if name in sys.modules:
+        return sys.modules[name]
+    # `importlib.util` has these two as well, and takes ten milliseconds for what else it imports.
+    from importlib._bootstrap import module_from_spec
+    from importlib._bootstrap_external import spec_from_file_location
+
+    file = os.path.join(os.path.dirname(_HERE), file)
+    folders = [os.path.dirname(file)] if os.path.basename(file) == "__init__.py" else None
+    spec = spec_from_file_location(name, file, submodule_search_locations=folders)
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _give_up(variable, what, error):
+    # The processes that this one starts would say the same.
+    os.environ.pop(variable, None)
+    text = " ".join(str(error).split())
+    try:
+        sys.stderr.write("brimful: %s in %s: %s: %s\n" % (what, sys.executable, type(error).__name__, text))
+    except Exception:
+        pass  # A job may start Python without streams.
 
 
 def _run_the_users():
@@ -43,3 +79,5 @@ try:
 finally:
     if os.environ.get("BRIMFUL_FIT"):
         _take_over()
+    if os.environ.get("BRIMFUL_RUN"):
+        _follow()

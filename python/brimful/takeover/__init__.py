@@ -12,8 +12,9 @@ from __future__ import annotations
 import atexit
 import os
 
+from brimful.hooks import call_after_import
+
 from . import closing, loops, methods
-from .after_import import call_after_import
 
 __all__ = ["install"]
 
