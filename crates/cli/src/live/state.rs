@@ -10,7 +10,7 @@ use brimful_monitor::recording::{End, Finding, Frame, FrameworkMemory};
 use brimful_monitor::sample::{Change, Sample};
 
 use super::forecast::Growth;
-use super::history::History;
+use super::history::{History, Kept};
 use super::rates::Rates;
 use super::steps::Steps;
 use super::words;
@@ -24,7 +24,7 @@ const MOST_TEXT_CHARS: usize = 600;
 const MOST_NAME_CHARS: usize = 32;
 
 /// What is known of the job.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct State {
     pub(super) command: String,
     /// The time of the latest frame.
@@ -57,7 +57,7 @@ pub struct Peak {
 }
 
 /// One GPU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Gpu {
     /// What was read last.
     pub latest: GpuSample,
@@ -67,10 +67,39 @@ pub struct Gpu {
     pub busy: History,
 }
 
+impl Gpu {
+    fn new() -> Gpu {
+        Gpu { latest: GpuSample::default(), used: History::of(Kept::Highest), busy: History::of(Kept::Mean) }
+    }
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::new(None)
+    }
+}
+
 impl State {
     /// Nothing is known yet, but how many CPUs the job may use.
     pub fn new(cpus: Option<f64>) -> State {
-        State { cpus: cpus.filter(|cpus| cpus.is_finite() && *cpus > 0.0), ..State::default() }
+        State {
+            command: String::new(),
+            now_ms: 0,
+            cpus: cpus.filter(|cpus| cpus.is_finite() && *cpus > 0.0),
+            sample: None,
+            rates: Rates::default(),
+            peak: None,
+            held: History::of(Kept::Highest),
+            cpu_cores: History::of(Kept::Mean),
+            disk_bytes_per_s: History::of(Kept::Mean),
+            network_bytes_per_s: History::of(Kept::Mean),
+            gpus: BTreeMap::new(),
+            frameworks: Vec::new(),
+            steps: Steps::default(),
+            findings: VecDeque::new(),
+            growth: None,
+            end: None,
+        }
     }
 
     /// Takes what became known.
@@ -129,7 +158,7 @@ impl State {
         if self.gpus.len() >= MOST_GPUS && !self.gpus.contains_key(&sample.index) {
             return;
         }
-        let gpu = self.gpus.entry(sample.index).or_default();
+        let gpu = self.gpus.entry(sample.index).or_insert_with(Gpu::new);
         gpu.latest = *sample;
         let figures = [(&mut gpu.used, sample.used_bytes), (&mut gpu.busy, sample.busy_percent)];
         for (history, value) in figures {

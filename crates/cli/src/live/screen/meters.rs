@@ -21,9 +21,12 @@ const EIGHTHS: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"
 
 /// Draws them.
 pub fn draw(state: &State, look: Look, area: Rect, cells: &mut Buffer) -> Rect {
+    if state.sample.is_none() && state.gpus.is_empty() && !area.is_empty() {
+        cells.set_stringn(area.x, area.y, "No figures yet.", usize::from(area.width), look.faint());
+    }
     let rows = fitting(rows(state, area.height >= LONG_ROWS), usize::from(area.height));
     let name_columns = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).min(MOST_NAME) + 1;
-    let bar_columns = (usize::from(area.width) * 28 / 100).min(MOST_BAR);
+    let bar_columns = (usize::from(area.width) * 22 / 100).min(MOST_BAR);
     let bar_columns =
         if bar_columns < LEAST_BAR || rows.iter().all(|row| row.share.is_none()) { 0 } else { bar_columns };
     for (y, row) in (area.y..).zip(&rows) {
@@ -68,7 +71,7 @@ fn draw_row(row: &Row, name_columns: usize, bar_columns: usize, look: Look, line
                 Part::Peak => ("│", look.news()),
                 Part::Free => ("·", look.faint()),
             };
-            put(cells, name_columns + column, text, style);
+            super::put(cells, line.x + (name_columns + column) as u16, line.y, text, style);
         }
     }
     let signs = usize::from(bar_columns > 0) * 3;

@@ -17,6 +17,7 @@ use std::num::NonZeroU16;
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Position, Rect, Size};
+use ratatui_core::style::Style;
 
 pub use look::Look;
 
@@ -29,7 +30,7 @@ const WIDE_ROWS: u16 = 12;
 const MOST_FIGURE_COLUMNS: u16 = 90;
 const MOST_UPPER_ROWS: u16 = 44;
 /// A plot with fewer rows says nothing.
-const LEAST_PLOT_ROWS: u16 = 4;
+const LEAST_PLOT_ROWS: u16 = 5;
 
 /// The parts of the screen, from top to bottom: what is known, a line that divides, the job's output.
 struct Parts {
@@ -43,7 +44,7 @@ impl Parts {
         let upper_rows = match area.height {
             0..=2 => 0,
             3..=5 => 1,
-            rows => (rows * 46 / 100).min(MOST_UPPER_ROWS),
+            rows => (rows / 2).min(MOST_UPPER_ROWS),
         };
         let rule_rows = u16::from(area.height > 3);
         let below = |rows: u16| Rect { y: area.y + rows, height: area.height - rows, ..area };
@@ -104,4 +105,11 @@ fn cut_rows(area: Rect, rows: u16) -> (Rect, Rect) {
 fn cut_columns(area: Rect, columns: u16) -> (Rect, Rect) {
     let columns = columns.min(area.width);
     (Rect { width: columns, ..area }, Rect { x: area.x + columns, width: area.width - columns, ..area })
+}
+
+/// One character of one column. Faster than a text, which is searched for wide and combined characters.
+fn put(cells: &mut Buffer, x: u16, y: u16, text: &str, style: Style) {
+    if let Some(cell) = cells.cell_mut((x, y)) {
+        cell.set_symbol(text).set_style(style);
+    }
 }

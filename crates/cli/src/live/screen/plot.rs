@@ -15,6 +15,9 @@ const SCALE_COLUMNS: u16 = 9;
 /// A column filled from below by so many eighths.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
+/// Dots at a quarter of a row, from below.
+const DOTS: [&str; 4] = ["⣀", "⠤", "⠒", "⠉"];
+
 /// What to show.
 pub struct Plot<'a> {
     /// What it is.
@@ -68,13 +71,14 @@ impl Plot<'_> {
             let share = if self.top > 0.0 { (value / self.top).clamp(0.0, 1.0) } else { 0.0 };
             (share * eighths_in_all as f64).round() as usize
         };
+        let fill = look.level(self.level);
         for (x, high) in (body.x..body.right()).zip(highs) {
             // What is there at all shows, however little it is.
             let filled = high.map_or(0, |high| if high > 0.0 { eighths(high).max(1) } else { 0 });
             for (row, y) in (body.y..body.bottom()).rev().enumerate() {
                 let text = EIGHTHS[filled.saturating_sub(row * 8).min(8)];
                 if text != " " {
-                    cells.set_stringn(x, y, text, 1, look.level(self.level));
+                    super::put(cells, x, y, text, fill);
                 }
             }
         }
@@ -85,8 +89,9 @@ impl Plot<'_> {
             let later_ms = ms_of(column) - self.now_ms as f64;
             let value = now + later_ms * per_ms;
             if later_ms > 0.0 && value <= self.top {
-                let row = (eighths(value) / 8).min(usize::from(body.height) - 1) as u16;
-                cells.set_stringn(x, body.bottom() - 1 - row, "•", 1, look.news());
+                let quarter = (eighths(value) / 2).min(usize::from(body.height) * 4 - 1);
+                let y = body.bottom() - 1 - (quarter / 4) as u16;
+                super::put(cells, x, y, DOTS[quarter % 4], look.news());
             }
         }
     }

@@ -99,22 +99,22 @@ fn others(state: &State) -> Vec<Plot<'_>> {
     let mut gpus: Vec<_> = state.gpus.iter().collect();
     gpus.sort_by_key(|(_, gpu)| std::cmp::Reverse(gpu.latest.used_bytes));
     for (index, gpu) in gpus.into_iter().take(2) {
-        if let Some((_, total)) = gpu.used.latest().zip(gpu.latest.total_bytes) {
+        if let Some(total) = gpu.latest.total_bytes.filter(|_| !gpu.used.is_empty()) {
             let share = gpu.latest.used_bytes.unwrap_or(0) as f64 / total.max(1) as f64;
             let plot = recent(format!("GPU {index} memory"), &gpu.used, total as f64, words::size(total));
             plots.push(Plot { top_is_limit: true, level: Level::of(share), ..plot });
         }
-        if gpu.busy.latest().is_some() {
+        if !gpu.busy.is_empty() {
             plots.push(recent(format!("GPU {index} busy"), &gpu.busy, 100.0, "100 %".to_owned()));
         }
     }
-    if state.cpu_cores.latest().is_some() {
+    if !state.cpu_cores.is_empty() {
         let top = state.cpus.unwrap_or_else(|| highest(&state.cpu_cores).max(1.0));
         plots.push(recent("CPU".to_owned(), &state.cpu_cores, top, format!("{top:.0} cores")));
     }
     for (name, history) in [("disk", &state.disk_bytes_per_s), ("network", &state.network_bytes_per_s)] {
         let top = highest(history);
-        if history.latest().is_some() && top > 0.0 {
+        if top > 0.0 {
             plots.push(recent(name.to_owned(), history, top, words::flow(top)));
         }
     }

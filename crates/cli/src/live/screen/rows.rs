@@ -82,7 +82,7 @@ fn swap(state: &State) -> Option<Row> {
 fn shm(state: &State, is_long: bool) -> Option<Row> {
     let sample = state.sample.as_ref()?;
     let (used, whole) = (sample.shm_used_bytes, sample.shm_size_bytes);
-    let is_worth_it = is_long || share(used, whole).is_some_and(|share| share >= 0.1);
+    let is_worth_it = is_long || share(used, whole).is_some_and(|share| share >= 0.5);
     let row = Row::of("/dev/shm", 4, vec![words::of(used?, whole)]);
     is_worth_it.then(|| row.against(used, whole))
 }
@@ -112,13 +112,10 @@ fn gpu_row(index: u32, gpu: &Gpu) -> Row {
 
 fn framework(memory: &FrameworkMemory, rank: usize) -> Row {
     let name = format!("{} {}", memory.framework, memory.device);
-    let most = memory.reserved_bytes.max(memory.allocated_bytes);
     let mut pieces = Vec::new();
     pieces.extend(memory.allocated_bytes.map(|bytes| format!("tensors {}", words::size(bytes))));
-    pieces.extend(
-        memory.peak_allocated_bytes.map(|bytes| format!("peak {}", words::like(bytes, bytes.max(most.unwrap_or(0))))),
-    );
     pieces.extend(memory.reserved_bytes.map(|bytes| format!("reserved {}", words::of(bytes, memory.limit_bytes))));
+    pieces.extend(memory.peak_allocated_bytes.map(|bytes| format!("peak {}", words::size(bytes))));
     let peak_share = share(memory.peak_allocated_bytes, memory.limit_bytes);
     // What is reserved may be all there is, from the first moment on: that is no alarm.
     let share = share(memory.allocated_bytes.or(memory.reserved_bytes), memory.limit_bytes);
@@ -127,20 +124,21 @@ fn framework(memory: &FrameworkMemory, rank: usize) -> Row {
 
 fn flows(state: &State, is_long: bool) -> Vec<Row> {
     let change = state.change();
-    let flow = |bytes: Option<f64>, what: &str| bytes.map(|bytes| format!("{} {what}", words::flow(bytes)));
-    let both = |one: Option<String>, other: Option<String>| -> Vec<String> { one.into_iter().chain(other).collect() };
-    let disk = both(flow(change.disk_read_bytes_per_s, "read"), flow(change.disk_written_bytes_per_s, "written"));
-    let network = both(flow(change.received_bytes_per_s, "in"), flow(change.sent_bytes_per_s, "out"));
     let cpu = change.cpu_cores.map(|cores| words::cores(cores, state.cpus)).into_iter().collect();
     let mut cpu = Row::of("CPU", 2, cpu);
     cpu.share = change.cpu_cores.zip(state.cpus).map(|(cores, cpus)| cores / cpus);
     if is_long {
+        let flow = |bytes: Option<f64>, what: &str| bytes.map(|bytes| format!("{} {what}", words::flow(bytes)));
+        let both = |one: Option<String>, other: Option<String>| one.into_iter().chain(other).collect();
+        let disk = both(flow(change.disk_read_bytes_per_s, "read"), flow(change.disk_written_bytes_per_s, "written"));
+        let network = both(flow(change.received_bytes_per_s, "in"), flow(change.sent_bytes_per_s, "out"));
         return vec![cpu, Row::of("disk", 5, disk), Row::of("network", 6, network)];
     }
-    for (name, pieces) in [("disk", disk), ("network", network)] {
-        if !pieces.is_empty() {
-            cpu.pieces.push(format!("{name} {}", pieces.join(", ")));
-        }
+    let sum = |one: Option<f64>, other: Option<f64>| one.or(other).map(|_| one.unwrap_or(0.0) + other.unwrap_or(0.0));
+    let disk = sum(change.disk_read_bytes_per_s, change.disk_written_bytes_per_s);
+    let network = sum(change.received_bytes_per_s, change.sent_bytes_per_s);
+    for (name, bytes) in [("disk", disk), ("network", network)] {
+        cpu.pieces.extend(bytes.map(|bytes| format!("{name} {}", words::flow(bytes))));
     }
     vec![cpu]
 }

@@ -10,16 +10,16 @@ use crate::live::state::State;
 use crate::live::words;
 
 /// The command has at least so many columns, if it needs them.
-const LEAST_COMMAND: usize = 12;
+const LEAST_COMMAND: usize = 16;
 
 /// How far the job is, what matters most last: that is kept the longest.
 fn progress(state: &State) -> Vec<String> {
     let mut pieces = Vec::new();
     if let Some(mark) = state.steps.latest() {
-        pieces.extend(mark.loss.map(|loss| format!("loss {}", words::number(loss))));
-        pieces.extend(mark.epoch.map(|epoch| format!("epoch {}", words::count(epoch))));
         let waiting = state.steps.waiting_share().filter(|share| *share >= 0.005);
         pieces.extend(waiting.map(|share| format!("{} between steps", words::percent(share))));
+        pieces.extend(mark.loss.map(|loss| format!("loss {}", words::number(loss))));
+        pieces.extend(mark.epoch.map(|epoch| format!("epoch {}", words::count(epoch))));
         let quiet = state.steps.quiet_ms(state.now_ms).map(|ms| format!("none for {}", words::duration(ms as f64)));
         pieces.extend(state.steps.per_second(state.now_ms).map(words::pace).or(quiet));
         pieces.push(format!("step {}", words::count(mark.step)));
