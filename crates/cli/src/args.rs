@@ -22,6 +22,7 @@ Examples:
   brimful plan model.keras --precision mixed_float16 --optimizer sgd
   brimful plan model.keras --set input.shape=256,256,3 --set dense.units=128
   brimful plan model.keras --format json | jq .peak
+  brimful plan model.keras --format html -o plan.html
   brimful plan train.py:make_model --input 3x224x224 --batch 64 --device t4
   brimful plan config.json --seq 512 --batch 8 --precision bfloat16 --device a100
   brimful plan snapshot.pickle
@@ -227,7 +228,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub inference: bool,
 
-    /// For people (text) or for programs (json)
+    /// For people (text, or a page for the browser: html) or for programs (json)
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: PlanFormat,
 
@@ -328,8 +329,6 @@ pub enum PlanFormat {
     #[default]
     Text,
     Json,
-    // Known, to be refused with a sentence of its own.
-    #[value(hide = true)]
     Html,
 }
 
