@@ -51,6 +51,7 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Calibrate(args) => commands::calibrate::run(args, &Output::new(None, cli.color)),
         Command::Fit(args) => commands::fit::run(args),
         Command::Explain(args) => commands::explain::run(args, &Output::new(None, cli.color)),
+        Command::Report(args) => commands::report::run(args, cli.color),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

@@ -6,3 +6,4 @@ pub mod devices;
 pub mod explain;
 pub mod fit;
 pub mod plan;
+pub mod report;

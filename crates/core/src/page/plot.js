@@ -32,7 +32,7 @@ const page = (() => {
     watt: (v) => v.toFixed(0) + " W", count: (v) => Number.isInteger(v) ? String(v) : v.toFixed(2), number: plain,
   };
   // On the axis: no more digits than the step between two lines needs.
-  const onAxis = (value, unit) => unit.startsWith("bytes") ? figure[unit](value).replace(/\.?0+(?= )/, "") : figure[unit](+value.toPrecision(6));
+  const onAxis = (value, unit) => figure[unit](unit.startsWith("bytes") ? value : +value.toPrecision(6)).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
   const two = (number) => String(Math.floor(number)).padStart(2, "0");
   const elapsed = (ms, fine) => {
     const s = ms / 1000;
@@ -83,6 +83,7 @@ const page = (() => {
     keys.forEach((key) => {
       const series = panel.series[key.dataset.series];
       key.style.setProperty("--colour", "var(" + series.colour + ")");
+      key.style.setProperty("--dash", !series.dash.length ? "solid" : series.dash[0] < 4 ? "dotted" : "dashed");
       panel.values[key.dataset.series] = key.querySelector("b");
       key.addEventListener("click", () => {
         series.shown = !series.shown;
