@@ -22,6 +22,7 @@ Examples:
   brimful plan model.keras --precision mixed_float16 --optimizer sgd
   brimful plan model.keras --set input.shape=256,256,3 --set dense.units=128
   brimful plan model.keras --format json | jq .peak
+  brimful plan model.keras --format html -o plan.html
   brimful plan train.py:make_model --input 3x224x224 --batch 64 --device t4
   brimful plan config.json --seq 512 --batch 8 --precision bfloat16 --device a100
   brimful plan snapshot.pickle
@@ -108,6 +109,29 @@ Exit codes:
   1  none was: the answer says which fact is missing
   2  bad usage, or a log that cannot be read";
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  brimful report job.brimful
+  brimful report job.brimful -o report.html
+  brimful report job.brimful -o samples.csv
+  brimful report job.brimful --format perfetto -o trace.json
+  brimful report job.brimful --format tensorboard -o runs/job
+  brimful report job.brimful --format json | jq .peak
+
+Formats:
+  text         what happened, in words
+  html         one page with plots, for any browser; it needs no network
+  csv          one row for each sample, with everything that was recorded
+  json         what happened, for programs
+  perfetto     for https://ui.perfetto.dev or chrome://tracing
+  tensorboard  scalars; FILE may be a folder that TensorBoard reads
+
+Without --format, FILE's ending says it.
+
+Exit codes:
+  0  written
+  2  bad usage, or a recording that cannot be read";
+
 const DEVICES_EXAMPLES: &str = "\
 Examples:
   brimful devices
@@ -141,6 +165,8 @@ pub enum Command {
     Watch(WatchArgs),
     /// Say what a dead job ran out of, why, and what to change
     Explain(ExplainArgs),
+    /// Show what a recorded job did: as text, as a page with plots, or for other programs
+    Report(ReportArgs),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
@@ -258,7 +284,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub inference: bool,
 
-    /// For people (text) or for programs (json)
+    /// For people (text, or a page for the browser: html) or for programs (json)
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: PlanFormat,
 
@@ -344,6 +370,23 @@ pub struct WatchArgs {
     pub socket: Option<PathBuf>,
 }
 
+/// `brimful report`.
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub struct ReportArgs {
+    /// The recording that 'brimful run' wrote
+    #[arg(value_name = "RUN")]
+    pub recording: PathBuf,
+
+    /// What to write [default: text, or what FILE's ending says]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+
+    /// Write to a file instead of the terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// `brimful calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = CALIBRATE_EXAMPLES)]
@@ -399,14 +442,24 @@ pub enum Format {
     Json,
 }
 
+/// The formats of a report on a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    #[default]
+    Text,
+    Html,
+    Csv,
+    Json,
+    Perfetto,
+    Tensorboard,
+}
+
 /// The formats of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
     #[default]
     Text,
     Json,
-    // Known, to be refused with a sentence of its own.
-    #[value(hide = true)]
     Html,
 }
 

@@ -3,8 +3,8 @@
 //! In: finished text. Out: standard output or a file, errors on standard error. A reader that stops early (`| head`) is not
 //! an error.
 
-use std::fs;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -27,7 +27,8 @@ impl Output {
         Output { file, when }
     }
 
-    fn is_terminal(&self) -> bool {
+    /// Whether somebody looks at it right away.
+    pub fn is_terminal(&self) -> bool {
         self.file.is_none() && io::stdout().is_terminal()
     }
 
@@ -54,6 +55,25 @@ impl Output {
     /// The columns to lay text out in.
     pub fn width(&self) -> usize {
         self.terminal_width().unwrap_or(DEFAULT_WIDTH)
+    }
+
+    /// Lets a result be written piece by piece: one that is longer than memory should be asked for.
+    pub fn stream(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+        match &self.file {
+            Some(path) => {
+                let outcome = File::create(path).and_then(|file| {
+                    let mut out = BufWriter::new(file);
+                    write(&mut out)?;
+                    out.flush()
+                });
+                outcome.with_context(|| format!("{} cannot be written", path.display()))
+            }
+            None => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                let outcome = write(&mut out).and_then(|()| out.flush());
+                quiet_when_closed(outcome).context("standard output cannot be written")
+            }
+        }
     }
 
     /// Writes a result.

@@ -114,7 +114,7 @@ fn options_about_models_are_refused() {
         assert!(said.starts_with(&expected), "{said}");
     }
     assert!(refused(&["plan", JOB, "--device", "t4"]).contains("use --memory, such as --memory 15GiB"));
-    assert!(refused(&["plan", JOB, "--format", "html"]).contains("HTML reports are not there yet"));
+    assert!(refused(&["plan", JOB, "--format", "html"]).contains("there is no page of a memory snapshot yet"));
     assert!(refused(&["plan", JOB, "--memory", "lots"]).contains("'lots' is not a size"));
 }
 

@@ -13,6 +13,7 @@ pub mod step;
 pub mod allocator;
 pub mod device;
 pub mod predict;
+pub mod page;
 pub mod report;
 pub mod plan;
 pub mod snapshot;

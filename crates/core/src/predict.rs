@@ -8,6 +8,7 @@ mod order;
 
 use std::sync::Arc;
 
+use crate::allocator::timeline::Timeline;
 use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
@@ -149,6 +150,11 @@ impl Runs {
     /// The request that made the peak of a prediction for this batch, and its phase.
     pub fn moment(&self, prediction: &Prediction, batch: u64) -> Option<(Phase, Cause)> {
         moment(&self.orders[prediction.order].trace, prediction.peak_event?, batch, prediction.allocated_bytes)
+    }
+
+    /// What is held after each event of the order that stands for the others.
+    pub fn timeline(&self, prediction: &Prediction, batch: u64) -> Timeline {
+        self.orders[prediction.order].timeline(batch)
     }
 
     /// Whether every order gets through in a pool of this size.

@@ -3,7 +3,7 @@
 use brimful_core::allocator::place;
 use brimful_core::allocator::torch_caching::{Options, TorchCaching};
 use brimful_core::capture;
-use brimful_core::plan::torch::{Request, plan};
+use brimful_core::plan::torch::{Request, plan, plan_in_detail};
 use brimful_core::report::{Report, Style};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -58,6 +58,12 @@ impl Capture {
     /// The report for a request, as text for people.
     fn text(&self, py: Python<'_>, request_json: &str, width: usize, colour: bool) -> PyResult<String> {
         Ok(py.detach(|| self.report(request_json))?.to_text(Style { colour, width }))
+    }
+
+    /// The report for a request, as a page that needs nothing but a browser.
+    fn html(&self, py: Python<'_>, request_json: &str) -> PyResult<String> {
+        let request = Request::from_json(request_json).map_err(refused)?;
+        Ok(py.detach(|| plan_in_detail(&self.inner, &request)).map_err(refused)?.to_html())
     }
 
     /// The peaks in bytes of a replay: `allocated`, `reserved` and `requested`, and `failed`, which is true if the replay

@@ -32,13 +32,21 @@ def run(arguments: list[str]) -> tuple[str, int]:
         raise Refusal(_with_options(str(error))) from error
     for code, text in notes:
         plan.assume(code, text)
-    report = plan.to_json() + "\n" if asked.get("format") == "json" else plan.text(asked.get("width", 80), asked.get("colour", False))
+    report = _written(plan, asked)
     stopped = next((note["text"] for note in plan.notes if note["code"] == "partial_capture"), None)
     if plan.fits is None:
         # What was seen fits: whether the whole does is not known, and a script must not take it for a yes.
         say(f"no verdict: {stopped.rstrip('.')}")
         return report, UNUSABLE
     return report, 0 if plan.fits else 1
+
+
+def _written(plan: Any, asked: dict) -> str:
+    if asked.get("format") == "json":
+        return plan.to_json() + "\n"
+    if asked.get("format") == "html":
+        return plan.html()
+    return plan.text(asked.get("width", 80), asked.get("colour", False))
 
 
 def _common(asked: dict) -> dict[str, Any]:

@@ -94,6 +94,10 @@ class Plan:
         """The report as the command prints it."""
         return self._capture.text(json.dumps(self._request), width, colour)
 
+    def html(self) -> str:
+        """The report as the command's `--format html` writes it: one page that needs nothing but a browser."""
+        return self._capture.html(json.dumps(self._request))
+
     def __str__(self) -> str:
         return self.text()
 

@@ -6,6 +6,7 @@ pub mod devices;
 pub mod explain;
 pub mod fit;
 pub mod plan;
+pub mod report;
 #[cfg(unix)]
 pub mod run;
 #[cfg(unix)]

@@ -48,13 +48,15 @@ fn choices(args: &PlanArgs) -> anyhow::Result<Choices> {
         loss: args.loss.clone(),
         change: ModelChange { policy, overrides },
         inference: args.inference,
+        detail: args.format == PlanFormat::Html,
     })
 }
 
 fn render(report: &Report, format: PlanFormat, output: &Output) -> anyhow::Result<String> {
     Ok(match format {
         PlanFormat::Json => serde_json::to_string_pretty(report)? + "\n",
-        PlanFormat::Text | PlanFormat::Html => report.to_text(Style { colour: output.colour(), width: output.width() }),
+        PlanFormat::Html => report.to_html(),
+        PlanFormat::Text => report.to_text(Style { colour: output.colour(), width: output.width() }),
     })
 }
 
@@ -74,9 +76,6 @@ fn refuse_what_is_not_there(args: &PlanArgs) -> anyhow::Result<()> {
     }
     if let Some(option) = args.only_for_torch() {
         bail!("{option} is for PyTorch models, and {} is not one: leave the option out", args.model.display());
-    }
-    if args.format == PlanFormat::Html {
-        bail!("HTML reports are not there yet: use --format text or --format json");
     }
     Ok(())
 }

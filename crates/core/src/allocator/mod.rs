@@ -5,6 +5,7 @@
 
 pub mod bfc;
 pub mod floor;
+pub mod timeline;
 pub mod torch_caching;
 
 /// A placed buffer, as its allocator knows it. Handles may be used again after a free.

@@ -53,6 +53,16 @@ pub struct Placement {
 
 /// Runs a whole trace.
 pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Placement {
+    place_seen(trace, batch, allocator, |_, _| {})
+}
+
+/// The same, and shows the allocator after each event that took place: a workspace that was done without did not.
+pub(super) fn place_seen<A: Allocator>(
+    trace: &Trace,
+    batch: u64,
+    allocator: &mut A,
+    mut seen: impl FnMut(usize, &A),
+) -> Placement {
     let mut handles: Vec<Option<Handle>> = vec![None; trace.buffer_count as usize];
     let mut sizes: Vec<u64> = vec![0; trace.buffer_count as usize];
     let mut placement = Placement::default();
@@ -79,6 +89,7 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                 }
                 sizes[buffer.0 as usize] = bytes;
                 requested = requested.saturating_add(bytes);
+                seen(index, allocator);
                 if phase == Phase::Setup {
                     continue;
                 }
@@ -95,10 +106,14 @@ pub fn place(trace: &Trace, batch: u64, allocator: &mut impl Allocator) -> Place
                 if let Some(handle) = handles[buffer.0 as usize].take() {
                     requested -= sizes[buffer.0 as usize];
                     allocator.free(handle);
+                    seen(index, allocator);
                 }
             }
-            Event::Relabel { .. } => {}
-            Event::Mark { phase: next } => phase = next,
+            Event::Relabel { .. } => seen(index, allocator),
+            Event::Mark { phase: next } => {
+                phase = next;
+                seen(index, allocator);
+            }
         }
     }
     placement

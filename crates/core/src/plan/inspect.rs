@@ -8,7 +8,7 @@ use super::Request;
 use super::simulate::Outcome;
 use crate::allocator::Holder;
 use crate::model::{Model, Note, OpKind};
-use crate::report::{Breakdown, LayerShare, Moment, NoteReport};
+use crate::report::{Breakdown, LayerShare, Moment, NoteReport, phase_name};
 use crate::step::Processor;
 use crate::trace::{Cause, Phase, Role};
 
@@ -44,14 +44,8 @@ pub fn moment(outcome: &Outcome) -> Option<Moment> {
 
 /// A moment as a report says it.
 pub fn named_moment(phase: Phase, cause: &Cause) -> Moment {
-    let phase = match phase {
-        Phase::Setup => "setup",
-        Phase::Forward => "forward",
-        Phase::Backward => "backward",
-        Phase::Optimizer => "optimizer",
-    };
     Moment {
-        phase: phase.to_owned(),
+        phase: phase_name(phase).to_owned(),
         op: cause.op.to_string(),
         layer: cause.layer.to_string(),
         source: cause.source.clone(),

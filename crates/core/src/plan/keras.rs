@@ -34,6 +34,8 @@ pub struct Choices {
     pub change: ModelChange,
     /// A forward pass only.
     pub inference: bool,
+    /// With [`Report::detail`].
+    pub detail: bool,
 }
 
 /// Why a question cannot be answered.
@@ -112,6 +114,7 @@ impl Question {
             loss: written.loss,
             change: ModelChange { policy: written.precision, overrides: Vec::new() },
             inference: written.inference,
+            detail: false,
         };
         choices.check()?;
         let memory = written.memory_bytes.map(|bytes| budget(&bytes.to_string(), bytes)).transpose()?;
@@ -205,7 +208,7 @@ pub fn plan(
         held_by_others_bytes: place.held_by_others_bytes,
         precision,
     };
-    let mut report = super::plan(&request)?;
+    let mut report = if choices.detail { super::plan_in_detail(&request)? } else { super::plan(&request)? };
     report.assumptions = notes;
     Ok(report)
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::framework::Framework;
 use crate::model::Model;
-use crate::report::{DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
+use crate::report::{Detail, DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
 use crate::step::{Job, Mode};
 
 pub use batch::MAX_BATCH;
@@ -80,6 +80,22 @@ const TIGHT_DIVISOR: u64 = 20;
 
 /// Predicts a job, and looks for what would make it fit.
 pub fn plan(request: &Request<'_>) -> Result<Report, PlanError> {
+    Ok(planned(request)?.0)
+}
+
+/// The same with all layers and the step's timeline, which take some time and room more.
+pub fn plan_in_detail(request: &Request<'_>) -> Result<Report, PlanError> {
+    let (mut report, outcome) = planned(request)?;
+    let at_once = outcome.setup.at_once();
+    let holders = outcome.runs.holders(&outcome.prediction, at_once);
+    report.detail = Some(Detail {
+        timeline: outcome.runs.timeline(&outcome.prediction, at_once),
+        layers: inspect::heaviest_layers(|path| inspect::layer_class(&outcome.model, path), &holders, usize::MAX),
+    });
+    Ok(report)
+}
+
+fn planned(request: &Request<'_>) -> Result<(Report, Arc<Outcome>), PlanError> {
     if request.framework != Framework::TensorFlow {
         return Err(PlanError::Framework(request.framework));
     }
@@ -94,7 +110,7 @@ pub fn plan(request: &Request<'_>) -> Result<Report, PlanError> {
     let (outcome, largest) = judged.map_err(PlanError::Model)?;
     let verdict = verdict(&outcome);
     let (remedies, cheapest_fit) = search::rank(&context, remedies, verdict);
-    Ok(report(request, &outcome, verdict, largest, remedies, cheapest_fit))
+    Ok((report(request, &outcome, verdict, largest, remedies, cheapest_fit), outcome))
 }
 
 fn verdict(outcome: &Outcome) -> Verdict {
@@ -167,5 +183,6 @@ fn report(
         // A request leaves nothing open: those who make one from a question say what they took.
         assumptions: Vec::new(),
         notes: inspect::notes(request, outcome),
+        detail: None,
     }
 }

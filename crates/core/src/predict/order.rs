@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use super::floor::FloorLines;
 use crate::allocator::bfc::{Bfc, BfcOptions, Growth, MAX_INTERNAL_FRAGMENTATION_BYTES};
+use crate::allocator::timeline::{Timeline, watch};
 use crate::allocator::{Placement, place};
 use crate::step::Processor;
 use crate::trace::Trace;
@@ -50,6 +51,11 @@ impl Order {
         placed
     }
 
+    /// What is held after each event, in a pool without limit.
+    pub(super) fn timeline(&self, batch: u64) -> Timeline {
+        watch(&self.trace, batch, &mut self.pool(u64::MAX >> 8)).0
+    }
+
     /// Whether the trace gets through in a pool of this size.
     pub(super) fn fits(&self, batch: u64, limit_bytes: u64) -> bool {
         let sufficient = |placed: Placed| (1..=limit_bytes).contains(&placed.sufficient_bytes);
@@ -62,11 +68,15 @@ impl Order {
     }
 
     fn place(&self, batch: u64, limit_bytes: u64) -> (Placement, Bfc) {
+        let mut pool = self.pool(limit_bytes);
+        (place(&self.trace, batch, &mut pool), pool)
+    }
+
+    fn pool(&self, limit_bytes: u64) -> Bfc {
         let options = match self.processor {
             Processor::Cpu { .. } => BfcOptions::tensorflow_cpu(limit_bytes),
             Processor::Gpu => BfcOptions::tensorflow_gpu(limit_bytes, Growth::Fixed),
         };
-        let mut pool = Bfc::new(options);
-        (place(&self.trace, batch, &mut pool), pool)
+        Bfc::new(options)
     }
 }

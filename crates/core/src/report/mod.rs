@@ -3,6 +3,7 @@
 //! In: predictions and remedies. Out: [`Report`], whose JSON is the documented schema 1 (`docs/json.md`). The parts of the
 //! breakdown add up to `peak.device_bytes`.
 
+mod html;
 #[cfg(test)]
 mod samples;
 pub mod snapshot;
@@ -10,6 +11,8 @@ pub(crate) mod text;
 
 use serde::Serialize;
 
+use crate::allocator::timeline::Timeline;
+use crate::trace::Phase;
 pub use text::Style;
 
 /// The version of the JSON.
@@ -48,6 +51,18 @@ pub struct Report {
     pub assumptions: Vec<NoteReport>,
     /// What was guessed, bounded or never measured.
     pub notes: Vec<NoteReport>,
+    /// What only the page shows, where it was asked for; not in the JSON.
+    #[serde(skip)]
+    pub detail: Option<Detail>,
+}
+
+/// What the page shows beyond the rest.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// The step, event by event.
+    pub timeline: Timeline,
+    /// All layers that hold something at the peak, most bytes first.
+    pub layers: Vec<LayerShare>,
 }
 
 /// The model in numbers.
@@ -119,6 +134,16 @@ pub struct Moment {
     pub layer: String,
     /// The user's source line, where known.
     pub source: Option<String>,
+}
+
+/// A phase as reports name it.
+pub(crate) fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Setup => "setup",
+        Phase::Forward => "forward",
+        Phase::Backward => "backward",
+        Phase::Optimizer => "optimizer",
+    }
 }
 
 /// What fills the device at the peak; the parts add up to `peak.device_bytes`.

@@ -137,6 +137,7 @@ pub(crate) fn too_large() -> Report {
                 text: "A custom layer is counted by its inputs and outputs only.".to_owned(),
             },
         ],
+        detail: None,
     }
 }
 

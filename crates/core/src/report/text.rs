@@ -25,7 +25,7 @@ const REMEDIES: usize = 6;
 const NOTES: usize = 5;
 
 /// The note on a device without measurements: said with the range.
-const SAID_ABOVE: &str = "not_measured";
+pub(super) const SAID_ABOVE: &str = "not_measured";
 
 /// The note on a recording that says nothing about other batches.
 const BATCH_UNKNOWN: &str = "batch_fixed";
@@ -65,12 +65,12 @@ impl Report {
 
     /// A size on the device as the framework's allocator counts it: without the context, which CUDA holds beside it. Limits
     /// that people set (`--memory`, TensorFlow's `memory_limit`) are meant so.
-    fn without_context(&self, bytes: u64) -> u64 {
+    pub(super) fn without_context(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.breakdown.context)
     }
 
     /// What the allocator may hold.
-    fn limit_bytes(&self) -> Option<u64> {
+    pub(super) fn limit_bytes(&self) -> Option<u64> {
         self.device.usable_bytes.map(|usable| self.without_context(usable))
     }
 
@@ -79,12 +79,12 @@ impl Report {
         if self.device.name == "cpu" { "a CPU".to_owned() } else { clean(&self.device.name) }
     }
 
-    fn is_torch(&self) -> bool {
+    pub(super) fn is_torch(&self) -> bool {
         self.job.framework.parse() == Ok(Framework::Torch)
     }
 
     /// What the framework calls the parts of a model.
-    fn part_title(&self) -> &'static str {
+    pub(super) fn part_title(&self) -> &'static str {
         if self.is_torch() { "module" } else { "layer" }
     }
 
@@ -99,15 +99,20 @@ impl Report {
 }
 
 fn verdict(report: &Report, page: &mut Page) {
+    let (word, rest) = verdict_words(report);
+    page.headline(report.verdict, word, &rest);
+}
+
+/// The first sentence: the words that say how it is meant, and the rest.
+pub(super) fn verdict_words(report: &Report) -> (&'static str, String) {
     let needed = report.without_context(report.peak.device_bytes);
     let most = report.without_context(report.peak.high_bytes);
     let name = report.device_title();
     let Some(usable) = report.limit_bytes() else {
-        page.headline(report.verdict, "Needs", &format!(" {} on {name}. No limit is known.", size(needed)));
-        return;
+        return ("Needs", format!(" {} on {name}. No limit is known.", size(needed)));
     };
     let of = format!("of {} usable on {name}", size(usable));
-    let (word, rest) = match report.verdict {
+    match report.verdict {
         Verdict::Fits => ("Fits:", format!(" needs {} {of}.", size(needed))),
         Verdict::Tight if most > usable => {
             ("Tight:", format!(" needs {}, perhaps {}, {of}.", size(needed), size(most)))
@@ -126,12 +131,24 @@ fn verdict(report: &Report, page: &mut Page) {
             ("Does not fit:", text)
         }
         Verdict::DoesNotFit => ("Does not fit:", format!(" needs {} {of}.", size(needed))),
-    };
-    page.headline(report.verdict, word, &rest);
+    }
 }
 
 /// What was asked for, and how sure the answer is.
 fn job(report: &Report, page: &mut Page) {
+    page.blank();
+    let (asked, range) = job_words(report);
+    page.paragraph(&asked);
+    page.paragraph(&range);
+}
+
+/// Both as one paragraph.
+pub(super) fn job_sentence(report: &Report) -> String {
+    let (asked, range) = job_words(report);
+    format!("{asked} {range}")
+}
+
+fn job_words(report: &Report) -> (String, String) {
     let (model, job) = (&report.model, &report.job);
     let framework = report.framework_title();
     let plural = if model.layers == 1 { "" } else { "s" };
@@ -145,11 +162,9 @@ fn job(report: &Report, page: &mut Page) {
         let optimizer = if optimizer.is_empty() { String::new() } else { format!("{optimizer}, ") };
         format!("Training with {framework}: batch {}, {optimizer}{precision}.", job.batch)
     };
-    page.blank();
-    page.paragraph(&format!("{counted} {asked}"));
     let range = if report.is_torch() { recorded_range(report) } else { range_of_orders(report) };
     let measured = if report.device.measured { "" } else { " Not checked against a real run on this device." };
-    page.paragraph(&format!("{range}{measured}"));
+    (format!("{counted} {asked}"), format!("{range}{measured}"))
 }
 
 fn range_of_orders(report: &Report) -> String {
@@ -203,7 +218,7 @@ fn breakdown(report: &Report, page: &mut Page) {
     }
 }
 
-fn when(moment: &Moment, part: &str) -> String {
+pub(super) fn when(moment: &Moment, part: &str) -> String {
     let phase = match moment.phase.as_str() {
         "forward" => "in the forward pass".to_owned(),
         "backward" => "in the backward pass".to_owned(),
@@ -350,11 +365,11 @@ fn notes(report: &Report, page: &mut Page) {
 }
 
 /// A size that a line does not break.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     human(bytes).replace(' ', &GLUE.to_string())
 }
 
-fn effect(result: SameResult) -> &'static str {
+pub(super) fn effect(result: SameResult) -> &'static str {
     match result {
         SameResult::Exact => "same result",
         SameResult::Numerics => "same model, other rounding",
@@ -363,7 +378,7 @@ fn effect(result: SameResult) -> &'static str {
 }
 
 /// A time cost in words. Costs are estimates, so they are given to the nearest 5 %.
-fn time(cost: f64) -> String {
+pub(super) fn time(cost: f64) -> String {
     let percent = ((cost - 1.0) * 20.0).round() * 5.0;
     match percent {
         p if !p.is_finite() => "unknown time".to_owned(),

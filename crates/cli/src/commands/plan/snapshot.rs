@@ -76,7 +76,7 @@ fn refuse_what_makes_no_sense(args: &PlanArgs) -> anyhow::Result<()> {
         );
     }
     if args.format == PlanFormat::Html {
-        bail!("HTML reports are not there yet: use --format text or --format json");
+        bail!("there is no page of a memory snapshot yet: use --format text or --format json");
     }
     Ok(())
 }

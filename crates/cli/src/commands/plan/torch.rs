@@ -89,7 +89,11 @@ pub fn run(args: &PlanArgs, source: &Source, output: &Output) -> anyhow::Result<
         "accumulate": args.accumulate,
         "compile": args.compile,
         "checkpointing": args.checkpointing,
-        "format": if args.format == PlanFormat::Json { "json" } else { "text" },
+        "format": match args.format {
+            PlanFormat::Text => "text",
+            PlanFormat::Json => "json",
+            PlanFormat::Html => "html",
+        },
         "width": output.width(),
         "colour": output.colour(),
     });
@@ -120,9 +124,6 @@ fn refuse_what_makes_no_sense(args: &PlanArgs, source: &Source) -> anyhow::Resul
     }
     if args.precision == Some(Precision::Float64) {
         bail!("--precision float64 is for Keras files: make the model in float64 and leave --precision out");
-    }
-    if args.format == PlanFormat::Html {
-        bail!("HTML reports are not there yet: use --format text or --format json");
     }
     if args.inference {
         let given = [

@@ -29,10 +29,25 @@ use super::inspect::{SHOWN_LAYERS, breakdown, heaviest_layers, named_moment};
 use crate::capture::Capture;
 use crate::framework::Framework;
 use crate::predict::moment;
-use crate::report::{DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
+use crate::report::{Detail, DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
 
 /// Plans a recorded job.
 pub fn plan(capture: &Capture, request: &Request) -> Result<Report, RequestError> {
+    Ok(planned(capture, request)?.1)
+}
+
+/// The same with all modules and the steps' timeline, which take some time and room more.
+pub fn plan_in_detail(capture: &Capture, request: &Request) -> Result<Report, RequestError> {
+    let (context, mut report) = planned(capture, request)?;
+    let holders = inspect::at_peak(&context.base);
+    report.detail = Some(Detail {
+        timeline: context.base.timeline(),
+        layers: heaviest_layers(|path| request.class(path).to_owned(), &holders, usize::MAX),
+    });
+    Ok(report)
+}
+
+fn planned<'a>(capture: &'a Capture, request: &'a Request) -> Result<(Context<'a>, Report), RequestError> {
     if !capture.knows(request.batch) {
         return Err(RequestError::UnknownBatch { asked: request.batch, recorded: capture.batch });
     }
@@ -40,7 +55,8 @@ pub fn plan(capture: &Capture, request: &Request) -> Result<Report, RequestError
     let verdict = verdict(&outcome);
     let context = Context::new(capture, request, outcome);
     let found = search::all(&context, verdict);
-    Ok(report(&context, verdict, found))
+    let report = report(&context, verdict, found);
+    Ok((context, report))
 }
 
 fn verdict(outcome: &Outcome) -> Verdict {
@@ -105,6 +121,7 @@ fn report(context: &Context<'_>, verdict: Verdict, found: search::Found) -> Repo
         cheapest_fit: found.cheapest,
         assumptions: request.assumptions.clone(),
         notes: inspect::notes(context.capture, request, outcome, &found.bounded),
+        detail: None,
     }
 }
 

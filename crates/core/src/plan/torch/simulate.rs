@@ -6,6 +6,7 @@
 use super::floor::floor;
 use super::setup::Setup;
 use super::time;
+use crate::allocator::timeline::{Timeline, watch};
 use crate::allocator::torch_caching::{Options, TorchCaching};
 use crate::allocator::{Placement, place};
 
@@ -69,6 +70,19 @@ impl Outcome {
         widened(self.placement.peak_reserved_bytes, self.widen)
     }
 
+    /// What is held after each event of the replay that is shown.
+    pub fn timeline(&self) -> Timeline {
+        let at_once = self.setup.at_once();
+        let sure_limit = self.setup.limit_bytes.map(|limit| self.sure_limit(limit, at_once));
+        let replays = [None, sure_limit, self.setup.limit_bytes].into_iter().map(|limit| {
+            let mut allocator = allocator(&self.setup, limit);
+            watch(self.setup.steps.trace(at_once), at_once, &mut allocator)
+        });
+        // Which of them was shown is not kept: it is the one that came to the same.
+        let mut timelines = replays.filter(|(_, placement)| *placement == self.placement).map(|(timeline, _)| timeline);
+        timelines.next().unwrap_or_default()
+    }
+
     /// Whether the same steps surely get through with another number of samples at once. Always without a limit.
     pub fn fits_at(&self, at_once: u64) -> bool {
         let Some(limit) = self.setup.limit_bytes else { return true };
@@ -92,11 +106,15 @@ impl Outcome {
 
 /// Replays a setup at a number of samples at once.
 pub fn replay(setup: &Setup, at_once: u64, limit_bytes: Option<u64>) -> Placement {
+    place(setup.steps.trace(at_once), at_once, &mut allocator(setup, limit_bytes))
+}
+
+fn allocator(setup: &Setup, limit_bytes: Option<u64>) -> TorchCaching {
     let mut options = setup.options.clone();
     if let Some(limit) = limit_bytes {
         options = Options { capacity_bytes: options.capacity_bytes.min(limit), ..options };
     }
-    place(setup.steps.trace(at_once), at_once, &mut TorchCaching::new(options))
+    TorchCaching::new(options)
 }
 
 fn widened(bytes: u64, widen: f64) -> u64 {
