@@ -3,11 +3,12 @@
 //! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
 //! through the model the outer ones say whether it was training. What no frame shows stays unknown.
 
+mod names;
 mod words;
 
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
-use words::{EVALUATE, PREDICT, RULES, TOLD, TRAIN};
+use words::{PREDICT, RULES, TOLD, TRAIN};
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +73,9 @@ pub fn told(lines: &[&str]) -> Option<Place> {
         .filter(|line| !line.is_empty() && !line.starts_with("File ") && line.len() < 300)
         .take(TOLD_WITHIN);
     for line in last {
-        if let Some((phase, _)) = TOLD.iter().find(|(_, words)| words.iter().any(|word| has(line, word))) {
-            return Some(Place { phase: *phase, shown_by: line.chars().take(160).collect(), training: false });
+        let told = TOLD.iter().find(|(_, words)| words.iter().any(|word| has(line, word))).map(|(phase, _)| *phase);
+        if let Some(phase) = told.or_else(|| names::of_line(line)) {
+            return Some(Place { phase, shown_by: line.chars().take(160).collect(), training: false });
         }
     }
     None
@@ -85,7 +87,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
-        let frame = frames.iter().find(|frame| evaluation(frame))?;
+        let frame = frames.iter().find(|frame| evaluation(frame) || evaluates(&frame.code))?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
@@ -155,13 +157,24 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
     let by_name =
         rules().find(|rule| rule.function.contains(&function) && (function != "__init__" || makes_model(frame)));
-    let by_code = || rules().find(|rule| rule.code.iter().any(|code| frame.code.contains(code)));
+    let by_code = || rules().find(|rule| rule.code.iter().any(|code| mentions(&frame.code, code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
     // A line of code says more than the function it stands in; a function of a library more than its file.
     let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
     let found =
         if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
-    found.map(|rule| rule.phase)
+    let named = || {
+        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function));
+        phase.filter(|phase| on_host || *phase != Phase::LoadData)
+    };
+    found.map(|rule| rule.phase).or_else(named)
+}
+
+/// Whether a line of code has this piece, not in the middle of a name: `model(` is not in `prepare_model(`.
+fn mentions(code: &str, piece: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || c == '_';
+    let starts_a_name = piece.starts_with(inside);
+    code.match_indices(piece).any(|(at, _)| !(starts_a_name && code[..at].ends_with(inside)))
 }
 
 fn makes_model(frame: &Frame) -> bool {
@@ -182,18 +195,12 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 /// A name of evaluation: `evaluate`, `eval_step`, `compile_eval`, `validation_epoch_end`, `val_step`; `retrieval` is none.
 fn evaluation(frame: &Frame) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
-    let parts: Vec<&str> = function.split('_').collect();
-    named(frame, EVALUATE)
-        || parts.iter().any(|part| ["eval", "evaluate", "evaluation", "validate", "validation", "val"].contains(part))
+    names::evaluates(&names::words(function))
 }
 
+/// Training is handed its evaluation data, too.
 fn evaluates(code: &str) -> bool {
-    let calls = [
-        "evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop(",
-        "accuracy.eval(", "eval(test", "test.images",
-    ];
-    // Training is handed its evaluation data, too.
-    has_any(code, &calls) && !has_any(code, &["fit(", "train("])
+    names::calls_evaluation(code) && !has_any(code, &["fit(", "train("])
 }
 
 fn shown(frame: &Frame) -> String {

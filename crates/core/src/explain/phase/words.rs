@@ -147,12 +147,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-pub(super) const EVALUATE: &[&str] = &[
-    "evaluate", "evaluation", "validate", "validation", "_validate", "eval_step", "prediction_step", "prediction_loop",
-    "test_step", "val_step", "validation_step", "run_validation", "do_validation", "val_epoch", "evaluation_loop",
-    "valid_step", "eval_epoch", "test_epoch", "run_evaluation", "val_one_epoch", "evaluate_model",
-    "_maybe_log_save_evaluate", "on_validation", "compute_metrics",
-];
 pub(super) const PREDICT: &[&str] =
     &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
 pub(super) const TRAIN: &[&str] = &[
