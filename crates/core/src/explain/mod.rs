@@ -215,7 +215,12 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
     if let Some(place) = phase::place(&below, on_host) {
         return (below, Some(place));
     }
-    (frames, phase::told(&before))
+    let told = phase::told(&before).or_else(|| {
+        let mut after = vec![excerpt.line.text.as_str()];
+        after.extend(excerpt.after_by_speaker());
+        phase::told_below(&after)
+    });
+    (frames, told)
 }
 
 fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sighting {

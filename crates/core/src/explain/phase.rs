@@ -6,6 +6,8 @@
 mod names;
 mod words;
 
+pub use names::{Moved, creates, moved};
+
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
 use words::{PREDICT, RULES, TOLD, TRAIN};
@@ -81,13 +83,24 @@ pub fn told(lines: &[&str]) -> Option<Place> {
     None
 }
 
+/// What those who gave up say right below a failure: `error loading model`, `failed to load all models`.
+pub fn told_below(lines: &[&str]) -> Option<Place> {
+    let gave_up = |line: &&&str| has_any(line, &["error", "fail", "unable"]) && line.len() < 300;
+    let mut below = lines.iter().take(TOLD_WITHIN + 2).filter(gave_up);
+    below.find_map(|line| {
+        let phase = names::of_failure(line)?;
+        Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
+    })
+}
+
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
-        let frame = frames.iter().find(|frame| evaluation(frame) || evaluates(&frame.code))?;
+        let measures = |frame: &&Frame| evaluation(frame) || named(frame, PREDICT) || evaluates(&frame.code);
+        let frame = frames.iter().find(measures)?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
@@ -138,9 +151,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
 
 /// Whether a frame belongs to training.
 pub fn trained(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| {
-        named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train")
-    })
+    let calls = |frame: &Frame| has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train");
+    frames.iter().any(|frame| trains(frame) || calls(frame))
+}
+
+/// Whether a function is one of training, by its name.
+pub fn trains(frame: &Frame) -> bool {
+    named(frame, TRAIN)
 }
 
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
@@ -164,7 +181,9 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let found =
         if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
     let named = || {
-        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function));
+        let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
+        let of_file = || names::of_name(file).filter(|phase| *phase == Phase::Update);
+        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function)).or_else(of_file);
         phase.filter(|phase| on_host || *phase != Phase::LoadData)
     };
     found.map(|rule| rule.phase).or_else(named)

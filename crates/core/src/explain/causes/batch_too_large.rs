@@ -54,6 +54,14 @@ fn judge(case: &Case) -> Option<Claim> {
     }) {
         return Claim::likely(format!("it failed inside a training step (in {})", frame.function));
     }
+    let program = case.numbers.temporary_bytes.zip(case.numbers.argument_bytes);
+    if let Some((temporaries, arguments)) = program.filter(|(temporaries, arguments)| temporaries > arguments) {
+        return Claim::likely(format!(
+            "the program needs {} for what it computes, and {} for what it is given: activations, not weights",
+            human(temporaries),
+            human(arguments)
+        ));
+    }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
     }

@@ -30,8 +30,8 @@ const DATA: &[&str] = &[
 ];
 /// What reads or prepares it.
 const READS: &[&str] = &[
-    "load", "read", "prepare", "preprocess", "process", "parse", "extract", "collect", "build", "create", "make", "get",
-    "convert", "import", "tokenize", "augment", "generate", "loading", "reading", "preparing", "preprocessing",
+    "load", "read", "prepare", "preprocess", "process", "parse", "extract", "collect", "build", "create", "make",
+    "get", "convert", "import", "tokenize", "augment", "generate", "loading", "reading", "preparing", "preprocessing",
     "processing", "parsing", "extracting", "collecting", "tokenizing", "caching", "generating", "creating", "building",
     "converting", "encode",
 ];
@@ -41,8 +41,8 @@ const SAVES: &[&str] = &["save", "saving", "dump", "consolidate", "export", "che
 const REHEARSES: &[&str] = &["profile", "warmup", "warm", "dummy", "capture", "determine"];
 const REHEARSED: &[&str] = &["run", "model", "memory", "graph", "graphs", "blocks"];
 const EVALUATES: &[&str] = &[
-    "eval", "evaluate", "evaluation", "evaluator", "validate", "validation", "val", "valid", "evaluating", "validating",
-    "metrics",
+    "eval", "evaluate", "evaluation", "evaluator", "validate", "validation", "val", "valid", "evaluating",
+    "validating", "metrics",
 ];
 /// Words that speak of evaluation beside these: `test_step`, `prediction_loop`, `TestAll`.
 const TESTS: &[&str] = &["test", "prediction", "inference"];
@@ -104,7 +104,7 @@ pub(super) fn evaluates(words: &[String]) -> bool {
 
 /// Whether a line of code calls an evaluation. Python's own `eval` and a model's change of mode are none.
 pub(super) fn calls_evaluation(code: &str) -> bool {
-    let bare = |call: &Call<'_>| call.method == "eval" && call.receiver.is_empty();
+    let bare = |call: &Call<'_>| call.method == "eval" && call.receiver.is_empty() && !code.contains(',');
     calls(code).any(|call| evaluates(&words(call.method)) && !bare(&call))
 }
 
@@ -158,6 +158,63 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
     })
 }
 
+/// Functions of NumPy's kind that make an array of a shape.
+const CREATES: &[&str] = &[
+    "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",
+    "linspace", "meshgrid",
+];
+
+/// Whether a line of code makes an array of a shape that it says itself.
+pub fn creates(code: &str) -> bool {
+    calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
+}
+
+/// What a line of code moves to a device, as far as its names tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// All of the data: a data set, a graph, the features of every row.
+    Data,
+    /// Something of a step.
+    Batch,
+    /// Names that are given to both: `data`, `images`, `X`.
+    Either,
+}
+
+/// Functions that take what they move as their argument.
+const TAKES: &[&str] = &[
+    "tensor", "as_tensor", "constant", "convert_to_tensor", "from_tensor_slices", "array", "asarray", "device_put",
+    "to_tensor", "FloatTensor", "Variable", "from_pandas", "DataFrame", "to_device",
+];
+const WHOLE: &[&str] = &[
+    "dataset", "dataframe", "features", "feats", "adj", "adjacency", "graph", "edge", "edges", "all", "full", "corpus",
+    "train", "training", "whole", "nodes", "replay", "memory", "table", "frame", "df", "embeddings",
+];
+const OF_A_STEP: &[&str] =
+    &["batch", "minibatch", "input", "inputs", "target", "targets", "img", "image", "noise", "latents", "prompt"];
+
+/// What a line of code moves to a device, if it does.
+pub fn moved(code: &str) -> Option<Moved> {
+    let moves = calls(code).any(|call| {
+        let to = ["to", "cuda", "copy_to"].contains(&call.method) && (call.method != "to" || names_a_device(code));
+        let device = ["jnp", "jax", "cp", "cupy", "cudf", "tf", "paddle"];
+        let on_device = device.iter().any(|&library| call.receiver.split('.').next() == Some(library));
+        to || (TAKES.contains(&call.method) && (on_device || names_a_device(code))) || call.method == "device_put"
+    });
+    let said = words(code);
+    if !moves || any(&said, MODEL) {
+        return None;
+    }
+    Some(match () {
+        () if any(&said, OF_A_STEP) => Moved::Batch,
+        () if any(&said, WHOLE) => Moved::Data,
+        () => Moved::Either,
+    })
+}
+
+fn names_a_device(code: &str) -> bool {
+    any(&words(code), &["device", "cuda", "gpu", "xpu", "npu", "mps", "dev"])
+}
+
 /// What a line of a job's own output says it is doing: `Loading checkpoint shards`, `Saving model`, `predicting case_0002`.
 pub(super) fn of_line(line: &str) -> Option<Phase> {
     let plain = line.split_whitespace().filter(|word| !word.contains(['/', '\\', '=', '(']));
@@ -176,6 +233,14 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
         return Some(Phase::LoadModel);
     }
     (doing(READS) && any(said, DATA)).then_some(Phase::LoadData)
+}
+
+/// What a message says could not be done: `unable to load model`, `failed to create instance of model`, `Exception during initialization`.
+pub(super) fn of_failure(line: &str) -> Option<Phase> {
+    let said: Vec<String> = words(line).into_iter().take(4 * MOST_WORDS).collect();
+    let model = any(&said, &["model", "models", "weights", "checkpoint", "engine", "session"]);
+    let makes = any(&said, &["load", "loading", "create", "creating", "initialize", "initializing", "initialization"]);
+    (makes && (model || said.windows(2).any(|two| two == ["during", "initialization"]))).then_some(Phase::LoadModel)
 }
 
 /// Words of a line that count: what comes later is detail.
@@ -205,6 +270,16 @@ mod tests {
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
         assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
         assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+    }
+
+    #[test]
+    fn what_is_moved_has_a_name() {
+        assert_eq!(moved("features = features.to(device)"), Some(Moved::Data));
+        assert_eq!(moved("x = jnp.array(x_train)"), Some(Moved::Data));
+        assert_eq!(moved("inputs, targets = inputs.cuda(), targets.cuda()"), Some(Moved::Batch));
+        assert_eq!(moved("data = data.to(args.device)"), Some(Moved::Either));
+        assert_eq!(moved("self.unet.to(device)"), None);
+        assert_eq!(moved("y = y.to(torch.float32)"), None);
     }
 
     #[test]

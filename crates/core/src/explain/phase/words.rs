@@ -101,7 +101,8 @@ pub(super) const RULES: &[Rule] = &[
             "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(",
             "read_parquet(", "from_tensor_slices(", ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(",
             "Image.open(", "imread(", ".read(", ".readlines(", "np.full(", "np.ndarray(", "read_table(", "np.dot(",
-            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
+            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(", "torch.tensor(", "torch.from_numpy(",
+            "torch.FloatTensor(",
         ],
     },
     Rule {

@@ -4,7 +4,7 @@
 //! These wordings are general, so that they give way to any sign that knows its program.
 
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
+use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
 
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
@@ -43,7 +43,7 @@ pub const SIGNS: &[Sign] = &[
                 "bytes (allocated so far", "cupy.cuda.memory.OutOfMemoryError", "cuMemAlloc results in",
                 "cudaMalloc failed", "allocating <= available failed", "cudaSuccess (2 vs. 0)",
                 "CudaNdarray_ZEROS: allocation failed", "Failed to allocate memory for requested buffer of size",
-                "error allocating",
+                "error allocating", "out of memory to allocate",
             ],
             Weight::Failure,
         )
@@ -91,6 +91,7 @@ fn figures(text: &str, numbers: &mut Numbers) {
     let requested = [
         "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size",
         "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
+        "memory to allocate", "buffer of size", "allocating",
     ];
     numbers.requested_bytes = numbers
         .requested_bytes
@@ -105,6 +106,11 @@ fn figures(text: &str, numbers: &mut Numbers) {
         .allocated_bytes
         .or_else(|| size_before(text, "memory has been allocated"))
         .or_else(|| size_after(text, "allocated so far:"));
+    // ONNX Runtime: `while running Conv node. Name:'347'`
+    if let Some((kind, name)) = after(text, "while running ").and_then(|tail| tail.split_once(" node. Name:")) {
+        let name = name.trim_start_matches(['\\', '\'']).split(['\\', '\'']).next().unwrap_or("");
+        numbers.op = numbers.op.take().or_else(|| (kind.len() < 40).then(|| format!("{kind} {name}")));
+    }
     if let Some(index) = number_after(text, "on GPU ").or_else(|| number_after(text, "GPU=")) {
         numbers.device.get_or_insert_with(|| format!("GPU {index}"));
     }

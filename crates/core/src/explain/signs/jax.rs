@@ -72,7 +72,8 @@ pub const SIGNS: &[Sign] = &[
             "xla.breakdown",
             &[
                 "Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage",
-                "HLO temp", "Total bytes used:", "hbm requirement",
+                "HLO temp", "Total bytes used:", "hbm requirement", "parameter allocation:",
+                "preallocated temp allocation:", "    arguments  ",
             ],
             Weight::Context,
         )
@@ -225,4 +226,13 @@ fn largest(text: &str, numbers: &mut Numbers) {
 
 fn breakdown(text: &str, numbers: &mut Numbers) {
     numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "Total hbm usage >="));
+    numbers.argument_bytes = numbers
+        .argument_bytes
+        .or_else(|| size_after(text, "parameter allocation:"))
+        .or_else(|| size_after(text, "    arguments  "))
+        .filter(|&bytes| bytes > 0);
+    numbers.temporary_bytes = numbers
+        .temporary_bytes
+        .or_else(|| size_after(text, "preallocated temp allocation:"))
+        .or_else(|| size_after(text, "HLO temp"));
 }
