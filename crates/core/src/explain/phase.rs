@@ -110,6 +110,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
             || has(&frame.code, ".from_pretrained(")
+            || has(&frame.file, "ops/variables.py")
     };
     if let Some(frame) = frames
         .iter()
@@ -168,6 +169,10 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     {
         return Some(Phase::LoadModel);
     }
+    // Arrays on a device, whose functions are called as models are.
+    if has_any(&frame.file, &["cupy/", "cupy\\"]) {
+        return None;
+    }
     if on_host && has_any(&frame.file, &["transforms", "xgboost/data.py", "lightgbm/basic.py"]) {
         return Some(Phase::LoadData);
     }
@@ -176,17 +181,17 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
         rules().find(|rule| rule.function.contains(&function) && (function != "__init__" || makes_model(frame)));
     let by_code = || rules().find(|rule| rule.code.iter().any(|code| mentions(&frame.code, code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
-    // A line of code says more than the function it stands in; a function of a library more than its file.
-    let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
-    let found =
-        if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
     let named = || {
-        let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
-        let of_file = || names::of_name(file).filter(|phase| *phase == Phase::Update);
-        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function)).or_else(of_file);
+        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function));
         phase.filter(|phase| on_host || *phase != Phase::LoadData)
     };
-    found.map(|rule| rule.phase).or_else(named)
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
+    let of_file = || names::of_name(file).filter(|phase| *phase == Phase::Update);
+    // A line of code says more than the function it stands in; a function of a library more than its file.
+    let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
+    let found = if library { by_name.or_else(by_code) } else { by_code().or(by_name) };
+    let found = found.map(|rule| rule.phase).or_else(named);
+    found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file)
 }
 
 /// Whether a line of code has this piece, not in the middle of a name: `model(` is not in `prepare_model(`.

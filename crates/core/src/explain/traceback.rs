@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use super::sizes::has;
+
 /// Frames that are kept.
 const MOST_FRAMES: usize = 80;
 
@@ -17,6 +19,11 @@ pub struct Frame {
     pub function: String,
     /// The line of code, where it is shown.
     pub code: String,
+}
+
+/// Whether a frame is of the job's own code, and of no library's.
+pub fn is_own(frame: &Frame) -> bool {
+    !["site-packages", "dist-packages", "lib/python", NATIVE].iter().any(|library| has(&frame.file, library))
 }
 
 /// The frames of the last traceback in these lines.

@@ -3,8 +3,8 @@
 use super::super::case::Case;
 use super::super::phase::{Moved, Phase, moved, trains};
 use super::super::sign::Resource;
-use super::super::sizes::{has, has_any};
-use super::super::traceback::Frame;
+use super::super::sizes::has;
+use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code};
 use crate::bytes::human;
 
@@ -31,7 +31,7 @@ fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
     let in_step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update));
     let frames = || failure.frames.iter().rev();
-    let own = frames().find(|frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]));
+    let own = frames().find(|frame| is_own(frame));
     let shown = |frame: &Frame| format!("the whole data was being moved to the device ({})", frame.code);
     let wanted = case.numbers.wanted_bytes().zip(case.numbers.limit_bytes());
     let much = wanted.is_some_and(|(wanted, limit)| wanted >= limit / 4);

@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::phase::{Phase, creates};
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
-use super::super::traceback::Frame;
+use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
@@ -75,8 +75,7 @@ const LARGE_BYTES: u64 = 4 * GIB;
 
 /// The user's own line that makes a tensor of a given shape.
 fn made_by_hand(case: &Case) -> Option<&Frame> {
-    let own = |frame: &&Frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]);
-    let last = case.failure()?.frames.iter().rev().find(own)?;
+    let last = case.failure()?.frames.iter().rfind(|frame| is_own(frame))?;
     creates(&last.code).then_some(last)
 }
 

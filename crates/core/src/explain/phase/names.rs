@@ -52,8 +52,12 @@ const PARTS: &[&str] = &["step", "loop", "epoch", "batch", "all"];
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut last = ' ';
-    for letter in name.chars() {
-        let joins = letter.is_alphabetic() && last.is_alphabetic() && !(letter.is_uppercase() && last.is_lowercase());
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        // The last capital of several begins the next word: `VAEDecode`.
+        let ends_capitals = last.is_uppercase() && letters.peek().is_some_and(|next| next.is_lowercase());
+        let begins = letter.is_uppercase() && (last.is_lowercase() || ends_capitals);
+        let joins = letter.is_alphabetic() && last.is_alphabetic() && !begins;
         if letter.is_alphabetic() {
             match found.last_mut().filter(|_| joins) {
                 Some(word) => word.extend(letter.to_lowercase()),
@@ -131,6 +135,9 @@ fn calls(code: &str) -> impl Iterator<Item = Call<'_>> {
 
 /// What the calls in a line of code do. A class that is called makes one of its kind.
 pub(super) fn of_code(code: &str) -> Option<Phase> {
+    if code.starts_with("raise ") {
+        return None;
+    }
     calls(code).find_map(|call| {
         let receiver = words(call.receiver);
         let method = words(call.method);
@@ -229,7 +236,7 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
     if any(said, &["saving", "checkpointing", "writing"]) && model {
         return Some(Phase::Checkpoint);
     }
-    if doing(MAKES) && model {
+    if (doing(MAKES) || any(said, &["loader"])) && model {
         return Some(Phase::LoadModel);
     }
     (doing(READS) && any(said, DATA)).then_some(Phase::LoadData)
@@ -287,6 +294,7 @@ mod tests {
         assert_eq!(of_line("predicting dataset6_0002_data"), Some(Phase::Evaluate));
         assert_eq!(of_line("Loading checkpoint shards:  3%"), Some(Phase::LoadModel));
         assert_eq!(of_line("saving: /data/nnUNet_preprocessed/case_31.npz"), None);
+        assert_eq!(of_line("- **Node Type:** UNETLoader"), Some(Phase::LoadModel));
         assert_eq!(of_line("creating eval model"), Some(Phase::Evaluate));
         assert_eq!(of_line("epoch 3: validation loss 0.31"), None);
     }

@@ -9,13 +9,13 @@ use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
     "gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy",
-    "allocated so far",
+    "allocated so far", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
 ];
 
 /// Words of those who say it in signs of their own.
 const OTHERS: &[&str] = &[
     "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps", "hip", "trt", "oom", "cgroup", "worker",
-    "onnxruntime", "java", "spark", "killed",
+    "onnxruntime", "java", "spark", "killed", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
 ];
 
 /// Their signs.
@@ -68,6 +68,13 @@ impl Sign {
     const fn on_allocating(self) -> Sign {
         Sign { also: &["alloc", "OutOfMemory", "cudaSuccess", "failed"], ..self }
     }
+}
+
+/// A line that goes on with a word of the line above it says what that one spoke of: `cudaMalloc fail` and `ed: out of memory`.
+pub fn continued(sign: &'static Sign, above: Option<&str>, line: &str) -> &'static Sign {
+    let goes_on = line.starts_with(|c: char| c.is_ascii_lowercase());
+    let of_device = above.is_some_and(|above| above.len() >= 60 && has_word_of(above, DEVICE));
+    if sign.id == "anybody.host" && goes_on && of_device { &SIGNS[0] } else { sign }
 }
 
 /// A statement, and not advice, a question, a test's name or a log of what was set.

@@ -18,6 +18,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate",
                 "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate",
+                "bytes for new constant",
             ],
             Weight::Failure,
         )
@@ -95,6 +96,13 @@ pub const SIGNS: &[Sign] = &[
             ],
             Weight::Symptom,
         )
+    },
+    Sign {
+        check: |text| text.trim_start().starts_with("HBM capacity"),
+        read: |text, numbers| {
+            numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "HBM capacity"));
+        },
+        ..Sign::new("xla.capacity", &["HBM capacity"], Weight::Context)
     },
     Sign { read: hbm, ..Sign::new("xla.base_limit", &["exceeds the base limit"], Weight::Context) },
     Sign {
