@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::sizes::{has_any, quantity};
+use super::sizes::{Quantity, has_any, quantity};
 
 /// As many different lines are followed at a time.
 const MOST_SERIES: usize = 64;
@@ -138,10 +138,15 @@ impl Series {
         let steady = (self.growth.figures >= LEAST_LINES || even)
             && self.back * 8 <= self.onward
             && self.onward * 2 >= self.growth.figures;
+        // What rises by the same again and again leaks, even where it has much already.
+        let clockwork = self.growth.figures > LEAST_LINES
+            && self.back == 0
+            && self.steps.0 > 0
+            && self.steps.1 <= self.steps.0.saturating_add(self.steps.0 / 4);
         let goes_on = self.growth.figures - self.last_onward <= self.growth.figures / 8;
         steady
             && goes_on
-            && grown.saturating_mul(5) >= self.growth.first_bytes
+            && (clockwork || grown.saturating_mul(6) >= self.growth.first_bytes)
             && grown > LEAST_BYTES
             && later.saturating_mul(5) >= grown
     }
@@ -174,14 +179,19 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
             let done = behind.starts_with('/') || (at > 0 && bytes[at - 1] == b'/');
             // A single letter is minutes, metres and millions, too: then a word before it must say that it is memory.
             let unit = text[at + digits..].trim_start().bytes().take_while(u8::is_ascii_alphabetic).count();
-            let named = unit > 1
-                || has_any(&text[said_from..at], &["mem", "rss", "alloc", "reserved", "used", "free", "avail"]);
+            let memory = has_any(&text[said_from..at], &["mem", "rss", "alloc", "reserved", "used", "free", "avail"]);
+            let named = unit > 1 || memory || (unit == 1 && is_first_column(&text[..at]));
             let counted =
                 has_any(&text[said_from..at], &["file", "size", "read", "seen", "written", "download", "batch"]);
-            let size = quantity(&text[at..])
-                .filter(|found| !done && named && !counted && found.unit_bytes.is_some_and(|unit| unit >= 1024));
-            if let Some(size) = size {
-                found.push((size.bytes(), has_any(&text[said_from..at], &["free", "avail"])));
+            let size = quantity(&text[at..]).filter(|_| !done && named && !counted);
+            // `max mem: 22614`: without a unit, only right behind the word, and as large as memory is in MiB.
+            let bare = |size: &Quantity| (unit == 0 && is_labelled(&text[..at])).then_some(size.value).and_then(in_mib);
+            let bytes = size.and_then(|size| match size.unit_bytes {
+                Some(unit) => (unit >= 1024).then(|| size.bytes()),
+                None => bare(&size),
+            });
+            if let Some(bytes) = bytes {
+                found.push((bytes, has_any(&text[said_from..at], &["free", "avail"])));
                 said_from = at;
             }
             at += digits;
@@ -190,6 +200,27 @@ fn figures(text: &str) -> Vec<(u64, bool)> {
         }
     }
     found
+}
+
+/// Behind `36/299` at the start of a line: the first column of a table of epochs is the memory.
+fn is_first_column(before: &str) -> bool {
+    let counter = before.trim();
+    counter.split_once('/').is_some_and(|(done, all)| {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits(done) && digits(all)
+    })
+}
+
+/// Right behind a word for memory: `mem: `, `memory=`, `memory_allocated `.
+fn is_labelled(before: &str) -> bool {
+    let label = before.trim_end_matches([' ', ':', '=', '\t']);
+    let word = label.rsplit([' ', ',', ';', '|', '\t', '(', '[']).next().unwrap_or("");
+    has_any(word, &["mem", "rss", "allocated"])
+}
+
+/// A number of MiB, unless no machine has as little or as much.
+fn in_mib(value: f64) -> Option<u64> {
+    (100.0..4e6).contains(&value).then(|| (value * f64::from(1 << 20)) as u64)
 }
 
 #[cfg(test)]
@@ -214,6 +245,21 @@ mod tests {
         assert_eq!(grown((0..40).map(|step| 500 + 200 * (step % 2))), None, "up and down");
         assert_eq!(grown((0..4).map(|step| 500 + 200 * step * step)), None, "too few");
         assert!(grown((0..4).map(|step| 500 + 200 * step)).is_some(), "few, but evenly apart");
+    }
+
+    #[test]
+    fn columns_need_no_unit() {
+        let followed = |line: &dyn Fn(u64) -> String| {
+            let mut followed = Followed::default();
+            (0..8).for_each(|step| followed.push(step, &line(step)));
+            followed.grown()
+        };
+        let clockwork =
+            followed(&|step| format!("Evaluation [{}/480] time: 0.05 max mem: {}", step, 22_614 + 37 * step));
+        assert!(clockwork.is_some_and(|growth| growth.first_bytes == 22_614 << 20));
+        assert!(followed(&|step| format!("  {step}/299   {}.1G  0.041  61  640: 412/412", 14 + step)).is_some());
+        assert_eq!(followed(&|step| format!("  {step}/299   14.1G  0.041  61  640: 412/412")), None);
+        assert_eq!(followed(&|step| format!("memory loss: {}", 200 + 50 * step)), None);
     }
 
     #[test]

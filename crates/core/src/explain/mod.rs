@@ -132,6 +132,8 @@ impl Reader for Seen {
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt) {
         let mut around = Around::default();
         for sign in self.signs(phrases, &excerpt.line.text) {
+            let above = excerpt.before.last().map(|line| line.text.as_str());
+            let sign = signs::anybody::continued(sign, above, &excerpt.line.text);
             let sighting = sighting(sign, excerpt, &mut around);
             self.keep(sighting);
         }
@@ -215,7 +217,14 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
     if let Some(place) = phase::place(&below, on_host) {
         return (below, Some(place));
     }
-    (frames, phase::told(&before))
+    let told = phase::told(&before).or_else(|| {
+        let mut after = vec![excerpt.line.text.as_str()];
+        after.extend(excerpt.after_by_speaker());
+        // A bar that moves on is drawn below what it was interrupted by, whoever says it.
+        let drawn: Vec<&str> = excerpt.after.iter().take(4).map(|line| line.text.as_str()).collect();
+        phase::told_below(&after).or_else(|| phase::told(&drawn))
+    });
+    (frames, told)
 }
 
 fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sighting {

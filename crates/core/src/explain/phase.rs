@@ -3,11 +3,14 @@
 //! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
 //! through the model the outer ones say whether it was training. What no frame shows stays unknown.
 
+mod names;
 mod words;
+
+pub use names::{Moved, creates, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
-use words::{EVALUATE, PREDICT, RULES, TOLD, TRAIN};
+use words::{PREDICT, RULES, TOLD, TRAIN};
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +75,22 @@ pub fn told(lines: &[&str]) -> Option<Place> {
         .filter(|line| !line.is_empty() && !line.starts_with("File ") && line.len() < 300)
         .take(TOLD_WITHIN);
     for line in last {
-        if let Some((phase, _)) = TOLD.iter().find(|(_, words)| words.iter().any(|word| has(line, word))) {
-            return Some(Place { phase: *phase, shown_by: line.chars().take(160).collect(), training: false });
+        let told = TOLD.iter().find(|(_, words)| words.iter().any(|word| has(line, word))).map(|(phase, _)| *phase);
+        if let Some(phase) = told.or_else(|| names::of_line(line)) {
+            return Some(Place { phase, shown_by: line.chars().take(160).collect(), training: false });
         }
     }
     None
+}
+
+/// What those who gave up say right below a failure: `error loading model`, `failed to load all models`.
+pub fn told_below(lines: &[&str]) -> Option<Place> {
+    let gave_up = |line: &&&str| has_any(line, &["error", "fail", "unable"]) && line.len() < 300;
+    let mut below = lines.iter().take(TOLD_WITHIN + 2).filter(gave_up);
+    below.find_map(|line| {
+        let phase = names::of_failure(line)?;
+        Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
+    })
 }
 
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
@@ -85,7 +99,8 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
-        let frame = frames.iter().find(|frame| evaluation(frame))?;
+        let measures = |frame: &&Frame| evaluation(frame) || named(frame, PREDICT) || evaluates(&frame.code);
+        let frame = frames.iter().find(measures)?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
@@ -95,6 +110,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
             || has(&frame.code, ".from_pretrained(")
+            || has(&frame.file, "ops/variables.py")
     };
     if let Some(frame) = frames
         .iter()
@@ -136,9 +152,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
 
 /// Whether a frame belongs to training.
 pub fn trained(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| {
-        named(frame, TRAIN) || has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train")
-    })
+    let calls = |frame: &Frame| has_any(&frame.code, &["train(", ".fit(", "train_step("]) || has(&frame.file, "train");
+    frames.iter().any(|frame| trains(frame) || calls(frame))
+}
+
+/// Whether a function is one of training, by its name.
+pub fn trains(frame: &Frame) -> bool {
+    named(frame, TRAIN)
 }
 
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
@@ -149,19 +169,36 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     {
         return Some(Phase::LoadModel);
     }
+    // Arrays on a device, whose functions are called as models are.
+    if has_any(&frame.file, &["cupy/", "cupy\\"]) {
+        return None;
+    }
     if on_host && has_any(&frame.file, &["transforms", "xgboost/data.py", "lightgbm/basic.py"]) {
         return Some(Phase::LoadData);
     }
     let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
     let by_name =
         rules().find(|rule| rule.function.contains(&function) && (function != "__init__" || makes_model(frame)));
-    let by_code = || rules().find(|rule| rule.code.iter().any(|code| frame.code.contains(code)));
+    let by_code = || rules().find(|rule| rule.code.iter().any(|code| mentions(&frame.code, code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
+    let named = || {
+        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function));
+        phase.filter(|phase| on_host || *phase != Phase::LoadData)
+    };
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
+    let of_file = || names::of_name(file).filter(|phase| *phase == Phase::Update);
     // A line of code says more than the function it stands in; a function of a library more than its file.
     let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
-    let found =
-        if library { by_name.or_else(by_code).or_else(by_file) } else { by_code().or(by_name).or_else(by_file) };
-    found.map(|rule| rule.phase)
+    let found = if library { by_name.or_else(by_code) } else { by_code().or(by_name) };
+    let found = found.map(|rule| rule.phase).or_else(named);
+    found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file)
+}
+
+/// Whether a line of code has this piece, not in the middle of a name: `model(` is not in `prepare_model(`.
+fn mentions(code: &str, piece: &str) -> bool {
+    let inside = |c: char| c.is_alphanumeric() || c == '_';
+    let starts_a_name = piece.starts_with(inside);
+    code.match_indices(piece).any(|(at, _)| !(starts_a_name && code[..at].ends_with(inside)))
 }
 
 fn makes_model(frame: &Frame) -> bool {
@@ -182,18 +219,12 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 /// A name of evaluation: `evaluate`, `eval_step`, `compile_eval`, `validation_epoch_end`, `val_step`; `retrieval` is none.
 fn evaluation(frame: &Frame) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
-    let parts: Vec<&str> = function.split('_').collect();
-    named(frame, EVALUATE)
-        || parts.iter().any(|part| ["eval", "evaluate", "evaluation", "validate", "validation", "val"].contains(part))
+    names::evaluates(&names::words(function))
 }
 
+/// Training is handed its evaluation data, too.
 fn evaluates(code: &str) -> bool {
-    let calls = [
-        "evaluate(", "validate(", "validation(", ".eval_step(", "validation_step(", "run_eval(", "eval_loop(",
-        "accuracy.eval(", "eval(test", "test.images",
-    ];
-    // Training is handed its evaluation data, too.
-    has_any(code, &calls) && !has_any(code, &["fit(", "train("])
+    names::calls_evaluation(code) && !has_any(code, &["fit(", "train("])
 }
 
 fn shown(frame: &Frame) -> String {

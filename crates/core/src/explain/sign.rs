@@ -141,6 +141,15 @@ pub struct Numbers {
     /// The largest free piece of the allocator's pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_free_bytes: Option<u64>,
+    /// The largest single tensor that the allocator's pool holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_in_use_bytes: Option<u64>,
+    /// What a compiled program is given: weights, the optimizer's state, a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argument_bytes: Option<u64>,
+    /// What it needs beside that while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temporary_bytes: Option<u64>,
     /// Held by this process, with what lies outside the allocator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<u64>,
@@ -188,8 +197,10 @@ impl Numbers {
         }
         fill!(
             capacity_bytes, allowed_bytes, allocated_bytes, reserved_bytes, free_bytes, free_at_start_bytes,
-            largest_free_bytes, process_bytes, device, process, pid, step, epoch, rank, exit_code
+            largest_free_bytes, argument_bytes, temporary_bytes, process_bytes, device, process, pid, step, epoch,
+            rank, exit_code
         );
+        self.largest_in_use_bytes = self.largest_in_use_bytes.max(other.largest_in_use_bytes);
         if self.others.is_empty() {
             self.others.clone_from(&other.others);
         }

@@ -3,6 +3,10 @@
 //! In: the lines above (or below) an error's message. Out: frames, outermost first. Read are the interpreter's own form, IPython's old and
 //! new one, rich's boxes and pytest's.
 
+use std::borrow::Cow;
+
+use super::sizes::has;
+
 /// Frames that are kept.
 const MOST_FRAMES: usize = 80;
 
@@ -17,8 +21,15 @@ pub struct Frame {
     pub code: String,
 }
 
+/// Whether a frame is of the job's own code, and of no library's.
+pub fn is_own(frame: &Frame) -> bool {
+    !["site-packages", "dist-packages", "lib/python", NATIVE].iter().any(|library| has(&frame.file, library))
+}
+
 /// The frames of the last traceback in these lines.
 pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
+    let whole = unwrapped(lines_all);
+    let lines_all: &[&str] = &whole.iter().map(|line| &**line).collect::<Vec<_>>();
     let lines = lines_all;
     let header = |line: &&str| {
         ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"]
@@ -50,6 +61,11 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
         found.reverse();
     }
+    // So does the trace of a library in C++.
+    if found.first().is_some_and(|first| first.file == NATIVE) {
+        found.retain(|frame| frame.file == NATIVE);
+        found.reverse();
+    }
     // The innermost say what there is to say; recursion makes thousands.
     found.drain(..found.len().saturating_sub(MOST_FRAMES));
     // What was typed at a prompt stands above.
@@ -68,6 +84,22 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
         found.extend(code.map(|code| Frame { code: code.trim().to_owned(), ..Frame::default() }));
     }
     found
+}
+
+/// The file of frames that have none.
+const NATIVE: &str = "<native>";
+
+/// The lines as they were before a terminal broke a file's name in two.
+fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
+    let broken = |line: &str| line.trim_start().starts_with("File \"") && line.matches('"').count() == 1;
+    let mut whole: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
+    for line in lines {
+        match whole.last_mut().filter(|last| broken(last) && line.len() < 200) {
+            Some(last) => last.to_mut().push_str(line),
+            None => whole.push(Cow::Borrowed(line)),
+        }
+    }
+    whole
 }
 
 /// `---->  3 code`, rich's `❱ 12  code`, pytest's `>   code`.
@@ -94,6 +126,13 @@ fn frame(line: &str) -> Option<Frame> {
         let (file, rest) = rest.split_once('"')?;
         let function = rest.split_once(" in ").map_or("", |(_, function)| function);
         return Some(Frame { file: file.to_owned(), function: name(function), code: String::new() });
+    }
+    // @     0x58e5a4  caffe::Net<>::Forward()
+    if let Some(rest) = trimmed.strip_prefix("@ ").map(str::trim_start).filter(|rest| rest.starts_with("0x")) {
+        let (_, symbol) = rest.split_once(char::is_whitespace)?;
+        let symbol = symbol.trim().split('(').next().unwrap_or("");
+        let function = symbol.rsplit("::").next().unwrap_or(symbol);
+        return Some(Frame { file: NATIVE.to_owned(), function: name(function), code: String::new() });
     }
     // File ~/x/module.py:1102, in Module._call_impl(self, *input)      Cell In[5], line 3
     if let Some(rest) = trimmed.strip_prefix("File ") {

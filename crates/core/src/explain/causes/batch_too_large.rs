@@ -1,10 +1,10 @@
 //! The batch, or the activations of even a small one, are too large: what remains when nothing else explains a failed step.
 
 use super::super::case::Case;
-use super::super::phase::Phase;
-use super::super::phase::trained;
+use super::super::phase::{Phase, creates, moved, trained};
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::has_any;
+use super::super::traceback::is_own;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{MIB, human};
 
@@ -53,6 +53,25 @@ fn judge(case: &Case) -> Option<Claim> {
         failure.sign.weight == Weight::Failure && (case.of(Resource::GpuMemory) || failure.sign.id.starts_with("xla."))
     }) {
         return Claim::likely(format!("it failed inside a training step (in {})", frame.function));
+    }
+    let program = case.numbers.temporary_bytes.zip(case.numbers.argument_bytes);
+    if let Some((temporaries, arguments)) = program.filter(|(temporaries, arguments)| temporaries > arguments) {
+        return Claim::likely(format!(
+            "the program needs {} for what it computes, and {} for what it is given: activations, not weights",
+            human(temporaries),
+            human(arguments)
+        ));
+    }
+    // XLA asks for all that a program computes at once, when it is called.
+    let called = failure.frames.iter().rfind(|frame| is_own(frame)).filter(|frame| {
+        failure.sign.id == "xla.exhausted"
+            && case.place.is_none()
+            && frame.code.contains('(')
+            && moved(&frame.code).is_none()
+            && !creates(&frame.code)
+    });
+    if let Some(frame) = called {
+        return Claim::likely(format!("what a compiled function computes did not fit ({})", frame.code));
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");

@@ -1,11 +1,12 @@
 //! The whole data set was put on the device, where a batch at a time would do.
 
 use super::super::case::Case;
-use super::super::phase::Phase;
+use super::super::phase::{Moved, Phase, moved, trains};
 use super::super::sign::Resource;
-use super::super::sizes::{has, has_any, has_word};
-use super::super::traceback::Frame;
+use super::super::sizes::has;
+use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code};
+use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::DataOnDevice,
@@ -16,14 +17,6 @@ pub(super) const CAUSE: Cause = Cause {
     judge,
 };
 
-/// Names that users give to the whole of their data.
-const WHOLE: [&str; 9] =
-    ["X_train", "x_train", "X", "train_data", "all_data", "dataset", "features_tensor", "frame", "images"];
-/// Calls that move it.
-const MOVES: [&str; 10] = [
-    ".to(", ".cuda(", "tf.constant(", "convert_to_tensor(", "from_tensor_slices(", "jnp.asarray(", "jnp.array(",
-    "device_put(", "cudf.", "cp.a",
-];
 /// Operations that TensorFlow runs at once when data is prepared.
 const EAGER: [&str; 8] =
     ["_EagerConst", "GatherV2", "Gather", "ConcatV2", "Pack", "Cast", "TensorSliceDataset", "StridedSlice"];
@@ -38,18 +31,40 @@ fn judge(case: &Case) -> Option<Claim> {
     let failure = case.failure()?;
     let in_step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward | Phase::Update));
     let frames = || failure.frames.iter().rev();
-    let own = frames().find(|frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]));
-    let moves = |frame: &&Frame| MOVES.iter().any(|call| frame.code.contains(call));
-    if let Some(frame) =
-        own.filter(moves).filter(|frame| !in_step && WHOLE.iter().any(|name| has_word(&frame.code, name)))
-    {
-        return Claim::certain(format!("it failed while the whole data was moved to the device ({})", frame.code));
+    let own = frames().find(|frame| is_own(frame));
+    let shown = |frame: &Frame| format!("the whole data was being moved to the device ({})", frame.code);
+    let wanted = case.numbers.wanted_bytes().zip(case.numbers.limit_bytes());
+    let much = wanted.is_some_and(|(wanted, limit)| wanted >= limit / 4);
+    if let Some((frame, what)) = own.filter(|_| !in_step).and_then(|frame| Some((frame, moved(&frame.code)?))) {
+        // In a loop over batches the same names stand for one of them.
+        let outside = !trains(frame) && case.numbers.step.is_none_or(|step| step == 0);
+        let whole = match what {
+            Moved::Data => true,
+            Moved::Either => outside || much,
+            Moved::Batch => much && outside,
+        };
+        if whole && outside && what == Moved::Data {
+            return Claim::certain(shown(frame));
+        }
+        if whole {
+            return Claim::likely(shown(frame));
+        }
     }
     let copied = failure.sign.id == "tensorflow.destination";
-    if let Some(frame) = frames().find(|frame| has(&frame.file, "data_adapter")).filter(|_| copied) {
+    let adapts = |frame: &&Frame| has(&frame.file, "data_adapter");
+    if let Some(frame) = frames().take(if copied { usize::MAX } else { 4 }).find(adapts) {
         let function = &frame.function;
         return Claim::certain(format!(
             "Keras was turning the whole arrays into tensors on the device (in {function})"
+        ));
+    }
+    // One tensor fills the pool already, and the next is copied from the host: arrays, not batches.
+    let one = case.numbers.largest_in_use_bytes.zip(case.numbers.limit_bytes());
+    if let Some((one, limit)) = one.filter(|(one, limit)| copied && *one >= limit / 3) {
+        return Claim::likely(format!(
+            "a single tensor of {} fills most of the pool of {}, and another was being copied from the host",
+            human(one),
+            human(limit)
         ));
     }
     let loads = |frame: &&Frame| has(&frame.function, "load") && has(&frame.function, "data");

@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
-use super::super::traceback::Frame;
+use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code};
 use crate::bytes::{MIB, human};
 
@@ -68,6 +68,16 @@ fn judge(case: &Case) -> Option<Claim> {
         )
     {
         return Claim::likely(format!("an array{of_array} was made on the host at once"));
+    }
+    // Python itself found no room, in the job's own code, and no model was at work: what it handles is data. A list that grows may be
+    // anything.
+    let unknown = case.place.is_none() && failure.sign.id == "python.memory_error";
+    let grows = |frame: &&Frame| has_any(&frame.code, &[".append(", ".extend(", "+="]);
+    let unknown = unknown && !failure.frames.last().as_ref().is_some_and(grows);
+    if let Some(frame) =
+        failure.frames.last().filter(|frame| is_own(frame)).filter(|frame| unknown && !frame.code.is_empty())
+    {
+        return Claim::likely(format!("an object made by the job's own code did not fit ({})", frame.code));
     }
     if case.saw("tensorflow.shuffle") {
         return Claim::possible("a shuffle buffer was being filled: it holds its elements in memory");

@@ -43,7 +43,9 @@ fn judge(case: &Case) -> Option<Claim> {
         let claim = Claim::new(confidence, "a function was traced anew again and again, and each trace is kept");
         return claim.map(|claim| Claim { lines: vec![retraced.line], ..claim });
     }
-    if let Some(number) = case.numbers.op.as_deref().and_then(counter).filter(|&number| number >= MANY_NODES) {
+    let tensorflow = case.failure().is_some_and(|failure| failure.sign.id.starts_with("tensorflow."));
+    let numbered = case.numbers.op.as_deref().filter(|_| tensorflow).and_then(counter);
+    if let Some(number) = numbered.filter(|&number| number >= MANY_NODES) {
         return Claim::likely(format!(
             "the operation that failed is the {number}th of its name: models were built again and again in one process"
         ));

@@ -33,7 +33,17 @@ fn judge(case: &Case) -> Option<Claim> {
         let place = case.place.as_ref()?;
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
     }
+    // No batch has as many rows as columns in the thousands; a matrix of weights has.
+    let shape = case.numbers.shape.as_deref().unwrap_or_default();
+    let matrix = shape.len() == 2 && shape.iter().all(|&size| size >= 1024 && size % 32 == 0);
+    if matrix && case.numbers.op.is_none() && case.place.is_none() && failure_of_tensorflow(case) {
+        return Claim::likely(format!("the tensor that did not fit has the shape of weights: {shape:?}"));
+    }
     let op = case.numbers.op.as_deref()?;
     (has_any(op, &NODES) && !has_any(op, &["gradient", "adam", "dropout"]))
         .then(|| Claim::likely(format!("the operation that failed makes a weight: {op}")))?
+}
+
+fn failure_of_tensorflow(case: &Case) -> bool {
+    case.failure().is_some_and(|failure| failure.sign.id == "tensorflow.oom")
 }

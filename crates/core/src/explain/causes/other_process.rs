@@ -32,9 +32,11 @@ fn judge(case: &Case) -> Option<Claim> {
         return Some(claim);
     }
     let numbers = &case.numbers;
-    if let Some(limit) =
-        numbers.limit_bytes().filter(|&limit| limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start"))
-    {
+    let small = |limit: &u64| {
+        (*limit <= SMALL_POOL_BYTES && case.saw("tensorflow.at_start"))
+            || (*limit <= SMALL_POOL_BYTES / 2 && case.saw("tensorflow.dump"))
+    };
+    if let Some(limit) = numbers.limit_bytes().filter(small) {
         return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
     }
     let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");

@@ -1,10 +1,10 @@
 //! One tensor alone is larger than everything there is.
 
 use super::super::case::Case;
-use super::super::phase::Phase;
+use super::super::phase::{Phase, creates};
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
-use super::super::traceback::Frame;
+use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
@@ -75,13 +75,8 @@ const LARGE_BYTES: u64 = 4 * GIB;
 
 /// The user's own line that makes a tensor of a given shape.
 fn made_by_hand(case: &Case) -> Option<&Frame> {
-    let own = |frame: &&Frame| !has_any(&frame.file, &["site-packages", "dist-packages", "lib/python"]);
-    let last = case.failure()?.frames.iter().rev().find(own)?;
-    let makes = [
-        "jnp.ones(", "jnp.zeros(", "jnp.full(", "jnp.eye(", "torch.zeros(", "torch.ones(", "torch.empty(",
-        "torch.full(", "torch.rand", "torch.eye(", "tf.zeros(", "tf.ones(", "tf.random.", "jax.random.",
-    ];
-    makes.iter().any(|call| last.code.contains(call)).then_some(last)
+    let last = case.failure()?.frames.iter().rfind(|frame| is_own(frame))?;
+    creates(&last.code).then_some(last)
 }
 
 /// Code that makes one entry for each pair of rows.

@@ -101,7 +101,8 @@ pub(super) const RULES: &[Rule] = &[
             "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(",
             "read_parquet(", "from_tensor_slices(", ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(",
             "Image.open(", "imread(", ".read(", ".readlines(", "np.full(", "np.ndarray(", "read_table(", "np.dot(",
-            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(",
+            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(", "torch.tensor(", "torch.from_numpy(",
+            "torch.FloatTensor(",
         ],
     },
     Rule {
@@ -147,12 +148,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-pub(super) const EVALUATE: &[&str] = &[
-    "evaluate", "evaluation", "validate", "validation", "_validate", "eval_step", "prediction_step", "prediction_loop",
-    "test_step", "val_step", "validation_step", "run_validation", "do_validation", "val_epoch", "evaluation_loop",
-    "valid_step", "eval_epoch", "test_epoch", "run_evaluation", "val_one_epoch", "evaluate_model",
-    "_maybe_log_save_evaluate", "on_validation", "compute_metrics",
-];
 pub(super) const PREDICT: &[&str] =
     &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
 pub(super) const TRAIN: &[&str] = &[

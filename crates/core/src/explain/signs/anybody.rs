@@ -4,18 +4,18 @@
 //! These wordings are general, so that they give way to any sign that knows its program.
 
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
+use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
 
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
     "gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy",
-    "allocated so far",
+    "allocated so far", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
 ];
 
 /// Words of those who say it in signs of their own.
 const OTHERS: &[&str] = &[
     "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps", "hip", "trt", "oom", "cgroup", "worker",
-    "onnxruntime", "java", "spark", "killed",
+    "onnxruntime", "java", "spark", "killed", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
 ];
 
 /// Their signs.
@@ -43,7 +43,7 @@ pub const SIGNS: &[Sign] = &[
                 "bytes (allocated so far", "cupy.cuda.memory.OutOfMemoryError", "cuMemAlloc results in",
                 "cudaMalloc failed", "allocating <= available failed", "cudaSuccess (2 vs. 0)",
                 "CudaNdarray_ZEROS: allocation failed", "Failed to allocate memory for requested buffer of size",
-                "error allocating",
+                "error allocating", "out of memory to allocate",
             ],
             Weight::Failure,
         )
@@ -70,6 +70,13 @@ impl Sign {
     }
 }
 
+/// A line that goes on with a word of the line above it says what that one spoke of: `cudaMalloc fail` and `ed: out of memory`.
+pub fn continued(sign: &'static Sign, above: Option<&str>, line: &str) -> &'static Sign {
+    let goes_on = line.starts_with(|c: char| c.is_ascii_lowercase());
+    let of_device = above.is_some_and(|above| above.len() >= 60 && has_word_of(above, DEVICE));
+    if sign.id == "anybody.host" && goes_on && of_device { &SIGNS[0] } else { sign }
+}
+
 /// A statement, and not advice, a question, a test's name or a log of what was set.
 fn says_so(text: &str) -> bool {
     let advice = [
@@ -91,6 +98,7 @@ fn figures(text: &str, numbers: &mut Numbers) {
     let requested = [
         "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size",
         "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
+        "memory to allocate", "buffer of size", "allocating",
     ];
     numbers.requested_bytes = numbers
         .requested_bytes
@@ -105,6 +113,11 @@ fn figures(text: &str, numbers: &mut Numbers) {
         .allocated_bytes
         .or_else(|| size_before(text, "memory has been allocated"))
         .or_else(|| size_after(text, "allocated so far:"));
+    // ONNX Runtime: `while running Conv node. Name:'347'`
+    if let Some((kind, name)) = after(text, "while running ").and_then(|tail| tail.split_once(" node. Name:")) {
+        let name = name.trim_start_matches(['\\', '\'']).split(['\\', '\'']).next().unwrap_or("");
+        numbers.op = numbers.op.take().or_else(|| (kind.len() < 40).then(|| format!("{kind} {name}")));
+    }
     if let Some(index) = number_after(text, "on GPU ").or_else(|| number_after(text, "GPU=")) {
         numbers.device.get_or_insert_with(|| format!("GPU {index}"));
     }

@@ -78,6 +78,13 @@ pub const SIGNS: &[Sign] = &[
             Weight::Symptom,
         )
     },
+    // TensorRT tries kernels out, each with a workspace of its own.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        also: &["memory", "allocat"],
+        ..Sign::new("tensorrt.tactic", &["Skipping tactic"], Weight::Symptom)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),

@@ -18,6 +18,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "RESOURCE_EXHAUSTED: Out of memory", "Out of memory while trying to allocate",
                 "Resource exhausted: Out of memory", "RESOURCE_EXHAUSTED: Failed to allocate",
+                "bytes for new constant",
             ],
             Weight::Failure,
         )
@@ -72,7 +73,8 @@ pub const SIGNS: &[Sign] = &[
             "xla.breakdown",
             &[
                 "Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage",
-                "HLO temp", "Total bytes used:", "hbm requirement",
+                "HLO temp", "Total bytes used:", "hbm requirement", "parameter allocation:",
+                "preallocated temp allocation:", "    arguments  ",
             ],
             Weight::Context,
         )
@@ -94,6 +96,13 @@ pub const SIGNS: &[Sign] = &[
             ],
             Weight::Symptom,
         )
+    },
+    Sign {
+        check: |text| text.trim_start().starts_with("HBM capacity"),
+        read: |text, numbers| {
+            numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "HBM capacity"));
+        },
+        ..Sign::new("xla.capacity", &["HBM capacity"], Weight::Context)
     },
     Sign { read: hbm, ..Sign::new("xla.base_limit", &["exceeds the base limit"], Weight::Context) },
     Sign {
@@ -225,4 +234,13 @@ fn largest(text: &str, numbers: &mut Numbers) {
 
 fn breakdown(text: &str, numbers: &mut Numbers) {
     numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "Total hbm usage >="));
+    numbers.argument_bytes = numbers
+        .argument_bytes
+        .or_else(|| size_after(text, "parameter allocation:"))
+        .or_else(|| size_after(text, "    arguments  "))
+        .filter(|&bytes| bytes > 0);
+    numbers.temporary_bytes = numbers
+        .temporary_bytes
+        .or_else(|| size_after(text, "preallocated temp allocation:"))
+        .or_else(|| size_after(text, "HLO temp"));
 }
