@@ -12,6 +12,9 @@ use crate::live::words::{count, percent, several, time};
 /// Holders that are named.
 const NAMED: usize = 3;
 
+/// The first step that is heard of a job that was watched from its start has at most this number: not every step is told.
+const FIRST_HEARD: u64 = 20;
+
 /// What was seen.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
@@ -123,7 +126,13 @@ impl Summary {
             let rate = rate.map(|rate| format!(", {rate:.1} a second")).unwrap_or_default();
             let waited = self.waited_us.filter(|_| last_ms > 0).map(|us| us as f64 / 10.0 / last_ms as f64);
             let waited = waited.map(|share| format!("; {share:.0} % of the time waiting for data")).unwrap_or_default();
-            lines.push(format!("steps: {}{rate}{waited}", count(last)));
+            // A job that is watched from the middle on has made steps before.
+            let steps = if first > FIRST_HEARD {
+                format!("{} ({} to {})", count(last + 1 - first.min(last)), count(first), count(last))
+            } else {
+                count(last)
+            };
+            lines.push(format!("steps: {steps}{rate}{waited}"));
         }
         lines
     }
