@@ -230,6 +230,36 @@ print(agent.attach.__module__)
     assert f"{script}:6 ran as it is" in run.stderr and last_step(ear.messages) == 9
 
 
+HOOKS = """\
+import importlib.util, sys, traceback
+from brimful.hooks import call_after_import
+called = []
+def wrong(module):
+    raise LookupError("of the hook")
+call_after_import({"mine": lambda module: called.append(module.VALUE), "broken": called.append})
+call_after_import({"mine": wrong, "sys": lambda module: called.append(module.__name__)}, "is not followed")
+importlib.util.find_spec("mine")
+print(called)
+import mine, importlib
+importlib.reload(mine)
+print(called)
+try:
+    import broken
+except ZeroDivisionError as error:
+    print([frame.name for frame in traceback.extract_tb(error.__traceback__)], called)
+"""
+
+
+def test_hooks_are_called_once_after_an_import_and_leave_no_frame(tmp_path):
+    (tmp_path / "mine.py").write_text("VALUE = 5")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    run = python("-c", HOOKS, PYTHONPATH=os.pathsep.join([str(PACKAGE.parent), str(tmp_path)]))
+    lines = run.stdout.splitlines()
+    assert lines[:2] == ["['sys']", "['sys', 5]"], run.stderr
+    assert "brimful" not in lines[2] and "exec_and_call" not in lines[2] and lines[2].endswith("'<module>'] ['sys', 5]")
+    assert run.stderr == "brimful: mine is not followed: LookupError: of the hook\n"
+
+
 SEES = """\
 import json, os, sys
 names = ["brimful", "brimful.agent", "json", "socket", "typing", "re", "threading", "logging", "numpy"]
@@ -327,6 +357,27 @@ def test_the_job_ends_as_it_does_without(ear, how):
     assert (run.returncode, run.stdout, run.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     # A signal that ends Python ends the agent.
     assert last_step(ear.messages) == (1 if "SIGTERM" in how else 3)
+
+
+def test_a_handler_of_a_signal_may_save_while_a_step_is_sent(ear):
+    script = """
+from brimful.agent.link import link
+def save(*_):
+    progress.begin("save"); progress.end("save"); train(1)
+signal.signal(signal.SIGUSR1, save)
+send = link.send
+def send_and_be_interrupted(*args, **kwargs):
+    signal.raise_signal(signal.SIGUSR1) if args[0] == "step" and not progress.phases else None
+    return send(*args, **kwargs)
+link.send = send_and_be_interrupted
+train(1)
+print(progress.step)
+"""
+    with ear:
+        run = python("-c", TRAIN + script, path=ear.path)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "2\n", "")
+    # What is sent at the end is interrupted as well, and trains a third time.
+    assert last_step(ear.messages) >= 2
 
 
 def test_a_socket_that_nobody_reads_stops_nothing(ear):

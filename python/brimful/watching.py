@@ -73,7 +73,7 @@ class Watch:
                 self.summary = summary
                 print(summary, end="", flush=True)
             elif problem or process.returncode:
-                self._say(f"there is no summary: {problem or f'the watcher ended with {process.returncode}'}")
+                self._say(f"there is no summary: {_problem(problem) or f'the watcher ended with {process.returncode}'}")
         except Exception as error:
             self._say(f"there is no summary: {_words(error)}")
         finally:
@@ -108,7 +108,7 @@ class Watch:
         deadline = time.monotonic() + _UP_WITHIN_S
         while not os.path.exists(self._socket):
             if process.poll() is not None:
-                raise RuntimeError(self._text(self._streams[1]) or f"the watcher ended with {process.returncode}")
+                raise RuntimeError(_problem(self._text(self._streams[1])) or f"the watcher ended with {process.returncode}")
             if time.monotonic() > deadline:
                 raise TimeoutError("the watcher does not answer")
             time.sleep(0.005)
@@ -143,8 +143,7 @@ class Watch:
         return stream.read().decode(errors="replace")
 
     def _say(self, text: str) -> None:
-        text = " ".join(text.split()).removeprefix("brimful: ").removeprefix("error: ")
-        print(f"brimful: {text}", file=sys.stderr, flush=True)
+        print(f"brimful: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
 def _environment() -> dict[str, str]:
@@ -153,6 +152,11 @@ def _environment() -> dict[str, str]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, environment.get("PYTHONPATH")]))
     return environment
+
+
+def _problem(text: str) -> str:
+    """What a command said, as part of another sentence."""
+    return text.removeprefix("brimful: ").removeprefix("error: ")
 
 
 def _words(error: Exception) -> str:

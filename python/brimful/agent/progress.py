@@ -13,7 +13,7 @@ it; those count, too.
 from __future__ import annotations
 
 import math
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 from time import monotonic_ns
 
 from .link import link
@@ -51,6 +51,7 @@ class Progress:
         self.is_waiting = False
         self._ended_ns = 0
         self._sent_step = 0
+        self._is_sending = allocate_lock()
         self._next_ns = 0
         self._read_ns = 0
         self._leading: Callable[[], Any] | None = None
@@ -133,15 +134,21 @@ class Progress:
             self._read()
 
     def _send_step(self) -> None:
-        step = self.step
-        fields = {
-            "step": step,
-            "epoch": self.epoch,
-            "loss": _number(self.loss),
-            "waited_us": None if self.waited_ns is None else self.waited_ns // 1000,
-        }
-        if link.send("step", fields, self._ended_ns):
-            self._sent_step = step
+        # Never waited for: a handler of a signal may come here, to save a checkpoint, from inside this function.
+        if not self._is_sending.acquire(False):
+            return
+        try:
+            step = self.step
+            fields = {
+                "step": step,
+                "epoch": self.epoch,
+                "loss": _number(self.loss),
+                "waited_us": None if self.waited_ns is None else self.waited_ns // 1000,
+            }
+            if link.send("step", fields, self._ended_ns):
+                self._sent_step = step
+        finally:
+            self._is_sending.release()
 
     def _read(self) -> None:
         for reader in list(self.readers):

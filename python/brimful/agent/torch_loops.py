@@ -65,8 +65,8 @@ def _readings() -> Iterator[dict[str, Any]]:
                     "peak": allocated["peak"],
                     "limit": _limit_bytes(module, index),
                 }
-    mps = getattr(torch, "mps", None)
-    if mps is not None and mps.is_available():
+    if torch.backends.mps.is_available():
+        mps = torch.mps
         allocated, reserved = mps.current_allocated_memory(), mps.driver_allocated_memory()
         limit = mps.recommended_max_memory() if hasattr(mps, "recommended_max_memory") else None
         if reserved:
