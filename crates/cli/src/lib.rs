@@ -12,6 +12,7 @@ mod machine;
 mod model_file;
 mod output;
 mod python;
+pub mod serve;
 
 use std::ffi::OsString;
 
