@@ -20,7 +20,7 @@ fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(20);
     let mut children: Vec<Child> = (1..count).filter_map(|_| Command::new("sleep").arg("600").spawn().ok()).collect();
     let (root, pid) = (Path::new("/"), std::process::id());
-    println!("scan of all processes    {:8.1} µs", mean_us(|| tree::scan(root, &[])));
+    println!("scan of all processes    {:8.1} µs", mean_us(|| tree::scan(root, &[], |_| false)));
     println!("stat of one              {:8.1} µs", mean_us(|| stat(root, pid)));
     println!("statm of one             {:8.1} µs", mean_us(|| rss_bytes(root, pid)));
     println!("smaps_rollup of one      {:8.1} µs", mean_us(|| pss::pss_bytes(root, pid)));
