@@ -15,6 +15,7 @@ mod machine;
 mod model_file;
 mod output;
 mod python;
+mod serve;
 #[cfg(unix)]
 mod watching;
 

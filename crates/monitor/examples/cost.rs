@@ -20,7 +20,7 @@ fn main() {
     let count = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(20);
     let mut children: Vec<Child> = (1..count).filter_map(|_| Command::new("sleep").arg("600").spawn().ok()).collect();
     let (root, pid) = (Path::new("/"), std::process::id());
-    println!("scan of all processes    {:8.1} µs", mean_us(|| tree::scan(root, &[], None)));
+    println!("scan of all processes    {:8.1} µs", mean_us(|| tree::scan(root, &[], |_| false)));
     println!("stat of one              {:8.1} µs", mean_us(|| stat(root, pid)));
     println!("statm of one             {:8.1} µs", mean_us(|| rss_bytes(root, pid)));
     println!("smaps_rollup of one      {:8.1} µs", mean_us(|| pss::pss_bytes(root, pid)));
@@ -70,7 +70,8 @@ fn busiest_hour_bytes() -> usize {
     let (mut row, mut random) = ([Some(8_u64 << 30); Sample::NAMES.len()], 1_u64);
     for tick in 0..36_000_u64 {
         for (index, figure) in row.iter_mut().enumerate() {
-            let at_10_hz = matches!(Sample::NAMES[index], "rss_bytes" | "peak_rss_bytes" | "cgroup_used_bytes");
+            let at_10_hz =
+                matches!(Sample::NAMES[index], "rss_bytes" | "anon_bytes" | "peak_rss_bytes" | "cgroup_used_bytes");
             let each_10_s = matches!(Sample::NAMES[index], "pss_bytes" | "shared_bytes" | "open_file_count");
             if at_10_hz || tick.is_multiple_of(if each_10_s { 100 } else { 10 }) {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -13,3 +13,4 @@ pub mod recording;
 pub mod agent;
 pub mod judge;
 pub mod findings;
+pub mod metrics;

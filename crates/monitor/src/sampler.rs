@@ -3,22 +3,26 @@
 //! In: a root folder, a process, and the time of each call. Out: [`Sample`]s, and the job's processes. Read at every call (10 Hz): resident
 //! memory and what the cgroup holds. Once a second: peaks, CPU, disks, the cgroup's details, the machine. Every ten: shared memory and open
 //! files, which are dear. The list of processes is made anew every two seconds, and sooner when a process appeared anywhere; on
-//! machines with thousands of processes more rarely, so that the cost stays below half a percent of a core. No clock: a test may pass any time.
+//! machines with thousands of processes more rarely, so that the cost stays below half a percent of a core. In between, processes with
+//! the numbers that were given out last are looked at. No clock: a test may pass any time.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::MonitorError;
 use crate::readings::cgroup::Cgroup;
 use crate::readings::disk::Disk;
-use crate::readings::process::ProcessId;
+use crate::readings::process::{self, ProcessId, Stat};
 use crate::readings::{Answer, tree};
 use crate::sample::Sample;
 
 mod member;
+mod newcomers;
+mod peaks;
 mod rare;
 pub(crate) mod schedule;
 
 pub use member::Member;
+use newcomers::Mark;
 use schedule::Every;
 
 /// Watches one job.
@@ -29,7 +33,11 @@ pub struct Sampler {
     members: Vec<Member>,
     cgroup: Option<Cgroup>,
     last: Sample,
+    /// The number that was given out last, when all processes were looked at, and at the last sample.
     last_pid: Option<u64>,
+    seen_pid: Option<u64>,
+    samples: u64,
+    mark: Mark,
     /// Sums that must not fall when a process ends before its parent has waited for it.
     cpu_ms: u64,
     disk: Disk,
@@ -55,6 +63,9 @@ impl Sampler {
             cgroup: None,
             last: Sample::default(),
             last_pid: None,
+            seen_pid: None,
+            samples: 0,
+            mark: Mark::default(),
             cpu_ms: 0,
             disk: Disk::default(),
             second: Every::ms(1000),
@@ -113,13 +124,15 @@ impl Sampler {
         let last_pid = tree::last_pid(&self.root);
         let appeared = last_pid != self.last_pid;
         if !(self.scan.is_due(at_ms) || appeared && self.early_scan.is_due(at_ms)) {
-            return;
+            return self.look_at_newcomers(last_pid);
         }
         self.scan.done(at_ms);
         self.early_scan.done(at_ms);
-        self.last_pid = last_pid;
+        (self.last_pid, self.seen_pid) = (last_pid, last_pid);
         let known: Vec<ProcessId> = self.members.iter().map(|member| member.id).chain([self.first]).collect();
-        let scan = tree::scan(&self.root, &known, self.guardian);
+        let (root, mark, first, guardian) = (&self.root, &mut self.mark, self.first, self.guardian);
+        let is_adopted = |stat: &Stat| Some(stat.parent_pid) == guardian;
+        let scan = tree::scan(root, &known, |stat| is_adopted(stat) || mark.is_on(root, stat, first));
         // A look costs some 25 µs for each process of the machine: a quarter of a percent of a core at most.
         self.early_scan.at_least_ms(10 * scan.looked_at as u64);
         self.scan.at_least_ms(10 * scan.looked_at as u64);
@@ -129,6 +142,10 @@ impl Sampler {
             let mut member = known.unwrap_or_else(|| Member::new(&self.root, stat.id, self.members.len()));
             member.update(stat);
             self.members.push(member);
+        }
+        // One that took another user's rights may be hidden from now on; the file that is open still tells what it holds.
+        if before.iter().any(Member::is_here) && process::hides_processes(&self.root) {
+            self.members.extend(before.into_iter().filter(Member::answers));
         }
         self.last.process_count = Some(self.members.len() as u64);
         self.last.thread_count = Some(self.members.iter().map(|member| member.threads).fold(0, u64::saturating_add));
@@ -147,5 +164,6 @@ impl Sampler {
         let anon_bytes = self.members.iter().map(|member| member.anon_bytes).fold(0, u64::saturating_add);
         self.last.anon_bytes = Some(anon_bytes);
         self.last.peak_rss_bytes = self.last.peak_rss_bytes.max(Some(rss_bytes));
+        self.see_peaks(rss_bytes);
     }
 }

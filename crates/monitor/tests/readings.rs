@@ -115,6 +115,96 @@ fn a_rise_between_samples_is_in_the_peak() {
 }
 
 #[test]
+fn rises_at_different_moments_are_not_added_up() {
+    let (machine, page) = (Machine::new(), page_bytes());
+    let mib = (1 << 20) / page;
+    // Two processes rise to 300 MiB, one after the other, and were seen at 299.
+    let at = |first: u64, second: u64, peaks: [u64; 2]| {
+        machine.process(100, 1, 50, first * mib, peaks[0] << 10);
+        machine.process(101, 100, 60, second * mib, peaks[1] << 10);
+    };
+    at(10, 10, [10, 10]);
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    assert_eq!(sampler.sample(0).peak_rss_bytes, Some(20 << 20));
+    at(299, 10, [299, 10]);
+    sampler.sample(100);
+    at(10, 299, [300, 299]);
+    sampler.sample(200);
+    at(10, 10, [300, 300]);
+    assert_eq!(sampler.sample(300).peak_rss_bytes, Some(310 << 20));
+    assert_eq!(sampler.sample(1100).peak_rss_bytes, Some(310 << 20));
+    // Both at once, and not seen: that is added up.
+    at(10, 10, [500, 500]);
+    assert_eq!(sampler.sample(2200).peak_rss_bytes, Some(1000 << 20));
+}
+
+#[test]
+fn a_new_process_is_found_at_the_next_sample_and_a_thread_is_none() {
+    let machine = Machine::new();
+    machine.process(100, 1, 50, 1000, 4);
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    assert_eq!(sampler.sample(0).process_count, Some(1));
+    // A child, its child, a thread of the child, and a stranger.
+    for (pid, parent) in [(501, 100), (502, 501), (503, 100), (504, 7)] {
+        machine.process(pid, parent, 60, 10, 4);
+    }
+    machine.put("proc/503/status", "Name:\tpython3\nTgid:\t501\nVmHWM:\t4 kB\n");
+    machine.put("proc/loadavg", "0.1 0.1 0.1 1/99 504\n");
+    assert_eq!(sampler.sample(100).process_count, Some(3));
+    assert_eq!(sampler.sample(200).rss_bytes, Some(1020 * page_bytes()));
+}
+
+#[test]
+fn a_process_that_left_its_parent_is_known_by_its_mark() {
+    let machine = Machine::new();
+    machine.process(100, 1, 50, 1000, 4);
+    for (pid, environment, start) in [(200, "A=1\0B=mark-7\0", 60), (201, "A=1\0", 60), (202, "B=mark-7\0", 40)] {
+        machine.process(pid, 1, start, 10, 4);
+        machine.put(&format!("proc/{pid}/environ"), environment);
+    }
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    sampler.recognise("mark-7");
+    // One is a stranger's, one is older than the job.
+    assert_eq!(sampler.sample(0).rss_bytes, Some(1010 * page_bytes()));
+    machine.process(501, 1, 70, 5, 4);
+    machine.put("proc/501/environ", "B=mark-7\0");
+    machine.put("proc/loadavg", "0.1 0.1 0.1 1/99 501\n");
+    assert_eq!(sampler.sample(100).process_count, Some(3));
+    machine.end(100);
+    assert_eq!(sampler.sample(2100).rss_bytes, Some(15 * page_bytes()));
+    assert!(!sampler.has_ended());
+}
+
+#[test]
+fn a_number_that_was_given_out_again_does_not_count_between_looks() {
+    let machine = Machine::new();
+    // More than files are kept open for.
+    (100..300).for_each(|pid| machine.process(pid, if pid == 100 { 1 } else { 100 }, 50, 10, 4));
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    assert_eq!(sampler.sample(0).rss_bytes, Some(2000 * page_bytes()));
+    machine.end(299);
+    machine.process(299, 1, 99, 7000, 4);
+    sampler.sample(1000);
+    assert_eq!(sampler.members().iter().filter(|member| member.is_here()).count(), 199);
+}
+
+#[test]
+fn a_process_that_becomes_hidden_is_still_counted() {
+    let machine = Machine::new();
+    machine.process(100, 1, 50, 1000, 4);
+    machine.process(101, 100, 60, 500, 4);
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    assert_eq!(sampler.sample(0).rss_bytes, Some(1500 * page_bytes()));
+    machine.put("proc/self/mountinfo", "22 28 0:20 / /proc rw,relatime - proc proc rw,hidepid=invisible\n");
+    // The file that is open goes on to exist.
+    fs::remove_dir_all(machine.root().join("proc/101")).unwrap();
+    for at_ms in [1000, 2000, 4000] {
+        assert_eq!(sampler.sample(at_ms).rss_bytes, Some(1500 * page_bytes()));
+    }
+    assert!(!sampler.has_ended());
+}
+
+#[test]
 fn a_job_that_moves_to_another_cgroup_is_followed() {
     let machine = Machine::new();
     machine.process(100, 1, 50, 1000, 4);

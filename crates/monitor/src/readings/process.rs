@@ -120,6 +120,13 @@ pub fn peak_rss_bytes(root: &Path, pid: u32) -> Option<u64> {
     named_kib_as_bytes(&status, "VmHWM")
 }
 
+/// Whether a number is that of a thread that is not the first of its process.
+pub fn is_thread(root: &Path, pid: u32) -> bool {
+    let status = of_process(&folder(root, pid).join("status")).known();
+    let group = status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("Tgid:")));
+    group.and_then(|group| group.trim().parse::<u32>().ok()).is_some_and(|group| group != pid)
+}
+
 /// A page of memory.
 pub fn page_bytes() -> u64 {
     #[cfg(unix)]

@@ -1,9 +1,8 @@
 //! A job's processes: the first one, its children, theirs, and those that it left behind.
 //!
 //! In: every `/proc/*/stat`, and the processes that are known to be the job's. Out: [`Scan`]. A child whose parent ended is given to
-//! another parent; it is found as long as it, or a process above it, was seen before, or that parent is the job's guardian. A number that was
-//! given to a new process is not ours. Not found: a process that was never seen before its parent ended, where there is no guardian, and those of other
-//! PID namespaces.
+//! another parent; it is found as long as it, or a process above it, was seen before. A number that was given to a new process is
+//! not ours. Not found: a process that was never seen before its parent ended, and those of other PID namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,29 +20,37 @@ pub struct Scan {
     pub looked_at: usize,
 }
 
-/// Looks at all processes. Those that vanish while being read are skipped. All children of the guardian are the job's.
-pub fn scan(root: &Path, known: &[ProcessId], guardian: Option<u32>) -> Scan {
+/// Looks at all processes. Those that vanish while being read are skipped; those that `is_ours` says so of belong to the job, whoever started
+/// them.
+pub fn scan(root: &Path, known: &[ProcessId], is_ours: impl FnMut(&Stat) -> bool) -> Scan {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return Scan::default() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let all: BTreeMap<u32, Stat> = pids.filter_map(|pid| Some((pid, stat_of(root, pid)?))).collect();
     let looked_at = all.len();
-    Scan { processes: descendants(all, known, guardian), looked_at }
+    let mut found = descendants(&all, known);
+    let is_new = |stat: &&Stat| !found.contains(&stat.id.pid);
+    let strays: Vec<&Stat> = all.values().filter(is_new).collect();
+    let mut is_ours = is_ours;
+    let strays: Vec<ProcessId> = strays.into_iter().filter(|stat| is_ours(stat)).map(|stat| stat.id).collect();
+    if !strays.is_empty() {
+        found = descendants(&all, &[known, &strays].concat());
+    }
+    Scan { processes: living(all, &found), looked_at }
 }
 
 /// Without the search for a reason that an absent one calls for.
-fn stat_of(root: &Path, pid: u32) -> Option<Stat> {
+pub(crate) fn stat_of(root: &Path, pid: u32) -> Option<Stat> {
     let text = text_if_any(&super::process::folder(root, pid).join("stat"))?;
     super::process::parse_stat(&text).filter(|stat| stat.id.pid == pid)
 }
 
-fn descendants(mut all: BTreeMap<u32, Stat>, known: &[ProcessId], guardian: Option<u32>) -> Vec<Stat> {
+fn descendants(all: &BTreeMap<u32, Stat>, known: &[ProcessId]) -> BTreeSet<u32> {
     let mut children: BTreeMap<u32, Vec<ProcessId>> = BTreeMap::new();
     for stat in all.values() {
         children.entry(stat.parent_pid).or_default().push(stat.id);
     }
     let is_here = |id: &ProcessId| all.get(&id.pid).is_some_and(|stat| stat.id == *id);
-    let adopted = guardian.and_then(|pid| children.get(&pid)).into_iter().flatten();
-    let mut open: Vec<ProcessId> = known.iter().filter(|id| is_here(id)).chain(adopted).copied().collect();
+    let mut open: Vec<ProcessId> = known.iter().copied().filter(is_here).collect();
     let mut ours: BTreeSet<u32> = open.iter().map(|id| id.pid).collect();
     while let Some(parent) = open.pop() {
         // A child is never older than its parent: an older one belongs to an earlier holder of the number.
@@ -53,6 +60,10 @@ fn descendants(mut all: BTreeMap<u32, Stat>, known: &[ProcessId], guardian: Opti
             }
         }
     }
+    ours
+}
+
+fn living(mut all: BTreeMap<u32, Stat>, ours: &BTreeSet<u32>) -> Vec<Stat> {
     ours.iter().filter_map(|pid| all.remove(pid)).filter(|stat| !stat.has_ended()).collect()
 }
 
@@ -77,7 +88,9 @@ mod tests {
 
     fn pids(all: &[(u32, Stat)], known: &[(u32, u64)]) -> Vec<u32> {
         let known: Vec<ProcessId> = known.iter().map(|&(pid, start_ticks)| ProcessId { pid, start_ticks }).collect();
-        descendants(all.iter().cloned().collect(), &known, None).iter().map(|stat| stat.id.pid).collect()
+        let all: BTreeMap<u32, Stat> = all.iter().cloned().collect();
+        let ours = descendants(&all, &known);
+        living(all, &ours).iter().map(|stat| stat.id.pid).collect()
     }
 
     #[test]

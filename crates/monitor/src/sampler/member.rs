@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use super::peaks::Highest;
 use crate::readings::process::{ProcessId, Stat, folder, parse_statm};
 
 /// As many files are kept open.
@@ -32,6 +33,7 @@ pub struct Member {
     pub peak_rss_bytes: u64,
     /// Its share of what it shares, as last read.
     pub pss_bytes: Option<u64>,
+    pub(super) highest: Highest,
     statm: Option<File>,
     is_here: bool,
 }
@@ -49,6 +51,7 @@ impl Member {
             anon_bytes: 0,
             peak_rss_bytes: 0,
             pss_bytes: None,
+            highest: Highest::default(),
             statm,
             is_here: true,
         }
@@ -77,16 +80,19 @@ impl Member {
                 (self.rss_bytes, self.anon_bytes) = (resident.rss_bytes, resident.anon_bytes);
                 self.peak_rss_bytes = self.peak_rss_bytes.max(resident.rss_bytes);
             }
-            None => (self.rss_bytes, self.anon_bytes, self.is_here) = (0, 0, false),
+            None => self.end(),
         }
     }
 
-    /// Takes the kernel's peak. If it is above all that was seen, the process rose and fell between two samples: gives how far above what
-    /// it holds now.
-    pub(super) fn rise_unseen_bytes(&mut self, peak_bytes: u64) -> u64 {
-        let unseen = peak_bytes > self.peak_rss_bytes;
-        self.peak_rss_bytes = self.peak_rss_bytes.max(peak_bytes);
-        if unseen { peak_bytes.saturating_sub(self.rss_bytes) } else { 0 }
+    /// Whether the file that is open still tells what it holds.
+    pub(super) fn answers(&self) -> bool {
+        let text = self.statm.as_ref().filter(|_| self.is_here).and_then(read_again);
+        text.as_deref().and_then(parse_statm).is_some_and(|resident| resident.rss_bytes > 0)
+    }
+
+    /// It is no longer there, or its number is another's.
+    pub(super) fn end(&mut self) {
+        (self.rss_bytes, self.anon_bytes, self.is_here) = (0, 0, false);
     }
 }
 
@@ -102,19 +108,4 @@ fn read_again(file: &File) -> Option<String> {
 #[cfg(not(unix))]
 fn read_again(_file: &File) -> Option<String> {
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_spike_between_samples_is_seen_once() {
-        let id = ProcessId { pid: 1, start_ticks: 1 };
-        let mut member = Member::new(Path::new("/nowhere"), id, 0);
-        (member.rss_bytes, member.peak_rss_bytes) = (100, 150);
-        assert_eq!(member.rise_unseen_bytes(140), 0);
-        assert_eq!(member.rise_unseen_bytes(400), 300);
-        assert_eq!(member.rise_unseen_bytes(400), 0);
-    }
 }

@@ -6,31 +6,28 @@
 use super::Sampler;
 use crate::readings::disk::Disk;
 use crate::readings::process::{self, ticks_as_ms};
-use crate::readings::{disk, memory, network, open_files, pressure, pss, shm};
+use crate::readings::{Answer, disk, memory, network, open_files, pressure, pss, shm};
 
 impl Sampler {
     pub(super) fn read_each_second(&mut self) {
-        let (mut ticks, mut disks, mut unseen_bytes) = (0_u64, Disk::default(), 0_u64);
+        let (mut ticks, mut disks) = (0_u64, Disk::default());
         for member in self.members.iter_mut().filter(|member| member.is_here()) {
             let pid = member.id.pid;
-            let stat = process::stat(&self.root, pid).known().filter(|stat| stat.id == member.id);
-            if let Some(stat) = &stat {
-                member.update(stat);
+            match process::stat(&self.root, pid) {
+                Answer::Known(stat) if stat.id == member.id => member.update(&stat),
+                Answer::Known(_) | Answer::Gone => member.end(),
+                // Its memory may still be readable: see `Member`.
+                Answer::Hidden => {}
             }
             ticks = ticks.saturating_add(member.cpu_ticks);
-            if let Some(peak_bytes) = process::peak_rss_bytes(&self.root, pid).filter(|_| stat.is_some()) {
-                unseen_bytes = unseen_bytes.saturating_add(member.rise_unseen_bytes(peak_bytes));
-            }
             if let Some(disk) = disk::disk(&self.root, pid).known() {
                 disks.read_bytes = disks.read_bytes.saturating_add(disk.read_bytes);
                 disks.written_bytes = disks.written_bytes.saturating_add(disk.written_bytes);
             }
         }
+        let here: Vec<usize> = (0..self.members.len()).filter(|&index| self.members[index].is_here()).collect();
+        self.read_peaks(&here);
         let last = &mut self.last;
-        if unseen_bytes > 0 {
-            // The others held at that moment what they hold now, more or less.
-            last.peak_rss_bytes = last.peak_rss_bytes.max(last.rss_bytes.map(|rss| rss.saturating_add(unseen_bytes)));
-        }
         self.cpu_ms = self.cpu_ms.max(ticks_as_ms(ticks));
         self.disk.read_bytes = self.disk.read_bytes.max(disks.read_bytes);
         self.disk.written_bytes = self.disk.written_bytes.max(disks.written_bytes);
