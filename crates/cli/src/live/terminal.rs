@@ -2,7 +2,7 @@
 //!
 //! In: [`State`] and the job's output. Out: the alternate screen of the terminal that standard output is, in raw mode. The terminal is as it was when this
 //! is dropped, when the program panics, and when [`restore`] is called from anywhere. Only what changed is written, ten times a second at
-//! most. Not here: reading keys. A terminal that does not read makes `draw` wait: it has no business on the thread that samples.
+//! most, and twice while the job is silent. Not here: reading keys. A terminal that does not read makes `draw` wait: it has no business on the thread that samples.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -17,8 +17,9 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use super::screen::Look;
 use super::{State, ansi, screen};
 
-/// Between two drawings.
+/// Between two drawings at least, while the job writes; and while only figures change, which nobody reads faster.
 const APART: Duration = Duration::from_millis(100);
+const FIGURES_APART: Duration = Duration::from_millis(500);
 /// Enters the alternate screen; leaves it, with all that was set while in it.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?2004l\x1b[?1l\x1b>\x1b[0m\x1b[?25h\x1b[?1049l";
@@ -39,13 +40,15 @@ pub fn restore() {
     }
 }
 
-/// The screen, while it is shown.
+/// The screen. While it is hidden, the terminal stays in raw mode and is the job's: its bytes can be passed on as they are.
 #[derive(Debug)]
 pub struct Screen {
     terminal: File,
+    is_shown: bool,
     look: Look,
     shown: Buffer,
     modes: Vec<u8>,
+    has_output: bool,
     next: Instant,
 }
 
@@ -70,10 +73,35 @@ impl Screen {
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal.try_clone()?, modes));
         let shown = Buffer::empty(Rect::ZERO);
         let look = Look { colour };
-        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), next: Instant::now() };
+        let mut screen = Screen {
+            terminal,
+            is_shown: true,
+            look,
+            shown,
+            modes: Vec::new(),
+            has_output: false,
+            next: Instant::now(),
+        };
         tcsetattr(&screen.terminal, OptionalActions::Now, &raw)?;
         screen.terminal.write_all(ENTER)?;
         Ok(screen)
+    }
+
+    /// Whether it can be seen.
+    pub fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// Hides it, or shows it again.
+    pub fn toggle(&mut self) -> io::Result<()> {
+        self.is_shown = !self.is_shown;
+        if self.is_shown {
+            self.shown = Buffer::empty(Rect::ZERO);
+            return self.terminal.write_all(ENTER);
+        }
+        self.terminal.write_all(LEAVE)?;
+        // What the job has asked for still holds.
+        self.terminal.write_all(&self.modes)
     }
 
     /// The terminal's size now.
@@ -82,15 +110,19 @@ impl Screen {
         size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
     }
 
-    /// Draws, unless that was done within the last tenth of a second; gives whether it did.
-    pub fn draw(&mut self, state: &State, job: &vt100::Screen) -> io::Result<bool> {
+    /// Draws, if it is time, and gives whether it did. `has_output`: the job has written since the last call.
+    pub fn draw(&mut self, state: &State, job: &vt100::Screen, has_output: bool) -> io::Result<bool> {
         let now = Instant::now();
-        if now < self.next {
+        let area = Rect::from((Position::ORIGIN, self.size()));
+        self.has_output |= has_output || area != self.shown.area;
+        let wait = if self.has_output { Duration::ZERO } else { FIGURES_APART - APART };
+        if !self.is_shown || now < self.next + wait {
             return Ok(false);
         }
+        // From when it was due, not from now: a caller that comes ten times a second is never just too early.
         self.next = now.max(self.next + APART);
+        self.has_output = false;
         let mut bytes = BEGIN.to_vec();
-        let area = Rect::from((Position::ORIGIN, self.size()));
         if self.shown.area != area {
             self.shown = Buffer::empty(area);
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
