@@ -4,7 +4,7 @@
 //! cargo run --example live -- calm|leak|gpus|none|RECORDING [SPEED] [SECONDS]
 //! ```
 //!
-//! A speed of 0 shows the end at once; the seconds say where the end is. `q` leaves, F9 goes to plain lines and back, `p` panics.
+//! A speed of 0 shows the end at once; the seconds say where the end is. `q` leaves, F9 goes to plain lines, F9 and Enter back, `p` panics.
 
 #[path = "../tests/support/runs.rs"]
 mod runs;
@@ -27,7 +27,7 @@ fn main() -> anyhow::Result<()> {
 
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut state = State::new(Some(4.0));
-    let mut screen = Screen::open(colour)?;
+    let mut screen = Some(Screen::open(colour)?);
     let mut job = vt100::Parser::default();
     let (typed, began) = (typed(), Instant::now());
     let mut keys = Keys::default();
@@ -37,16 +37,16 @@ fn main() -> anyhow::Result<()> {
         while let Some(frame) = frames.next_if(|frame| at_ms(frame).is_none_or(|at_ms| at_ms as f64 <= now_ms)) {
             state.take(&frame);
         }
-        if screen.is_shown() {
+        if let Some(screen) = &mut screen {
             let (rows, columns) = panel_size(screen.size());
             job.set_size(rows, columns);
-            screen.draw(&state, job.screen(), false)?;
+            screen.draw(&state, job.screen())?;
         } else {
-            write!(std::io::stdout(), "{}\r\n", state.line(100))?;
+            writeln!(std::io::stdout(), "{}", state.line(100))?;
         }
         let (to_job, commands) = keys.split(&typed.recv_timeout(Duration::from_millis(50)).unwrap_or_default());
         for _ in commands {
-            screen.toggle()?;
+            screen = if screen.take().is_some() { None } else { Some(Screen::open(colour)?) };
         }
         assert!(!to_job.contains(&b'p'), "as you wish");
         if to_job.contains(&b'q') {

@@ -40,15 +40,14 @@ pub fn restore() {
     }
 }
 
-/// The screen. While it is hidden, the terminal stays in raw mode and is the job's: its bytes can be passed on as they are.
+/// The screen, while it is shown.
 #[derive(Debug)]
 pub struct Screen {
     terminal: File,
-    is_shown: bool,
     look: Look,
     shown: Buffer,
     modes: Vec<u8>,
-    has_output: bool,
+    cursor: Option<Position>,
     next: Instant,
 }
 
@@ -73,35 +72,10 @@ impl Screen {
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal.try_clone()?, modes));
         let shown = Buffer::empty(Rect::ZERO);
         let look = Look { colour };
-        let mut screen = Screen {
-            terminal,
-            is_shown: true,
-            look,
-            shown,
-            modes: Vec::new(),
-            has_output: false,
-            next: Instant::now(),
-        };
+        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), cursor: None, next: Instant::now() };
         tcsetattr(&screen.terminal, OptionalActions::Now, &raw)?;
         screen.terminal.write_all(ENTER)?;
         Ok(screen)
-    }
-
-    /// Whether it can be seen.
-    pub fn is_shown(&self) -> bool {
-        self.is_shown
-    }
-
-    /// Hides it, or shows it again.
-    pub fn toggle(&mut self) -> io::Result<()> {
-        self.is_shown = !self.is_shown;
-        if self.is_shown {
-            self.shown = Buffer::empty(Rect::ZERO);
-            return self.terminal.write_all(ENTER);
-        }
-        self.terminal.write_all(LEAVE)?;
-        // What the job has asked for still holds.
-        self.terminal.write_all(&self.modes)
     }
 
     /// The terminal's size now.
@@ -110,18 +84,19 @@ impl Screen {
         size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
     }
 
-    /// Draws, if it is time, and gives whether it did. `has_output`: the job has written since the last call.
-    pub fn draw(&mut self, state: &State, job: &vt100::Screen, has_output: bool) -> io::Result<bool> {
+    /// Draws, if it is time and there is something new; gives whether it did. Meant to be called ten times a second.
+    pub fn draw(&mut self, state: &State, job: &vt100::Screen) -> io::Result<bool> {
         let now = Instant::now();
+        if now < self.next {
+            return Ok(false);
+        }
         let area = Rect::from((Position::ORIGIN, self.size()));
-        self.has_output |= has_output || area != self.shown.area;
-        let wait = if self.has_output { Duration::ZERO } else { FIGURES_APART - APART };
-        if !self.is_shown || now < self.next + wait {
+        let is_early = now < self.next + (FIGURES_APART - APART);
+        if is_early && self.shown.area == area && screen::has_output(job, &self.shown, self.cursor) {
             return Ok(false);
         }
         // From when it was due, not from now: a caller that comes ten times a second is never just too early.
         self.next = now.max(self.next + APART);
-        self.has_output = false;
         let mut bytes = BEGIN.to_vec();
         if self.shown.area != area {
             self.shown = Buffer::empty(area);
@@ -141,7 +116,7 @@ impl Screen {
         }
         bytes.extend_from_slice(FINISH);
         self.terminal.write_all(&bytes)?;
-        self.shown = cells;
+        (self.shown, self.cursor) = (cells, cursor);
         Ok(true)
     }
 }
