@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
         if let Some(screen) = &mut screen {
             let (rows, columns) = panel_size(screen.size());
             job.set_size(rows, columns);
-            screen.draw(&state, job.screen())?;
+            screen.draw(&state, job.screen(), false)?;
         } else {
             writeln!(std::io::stdout(), "{}", state.line(100))?;
         }

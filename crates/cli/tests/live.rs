@@ -3,7 +3,7 @@
 #[path = "support/runs.rs"]
 mod runs;
 
-use brimful_cli::live::screen::{Look, draw, has_output};
+use brimful_cli::live::screen::{Look, draw};
 use brimful_cli::live::{State, panel_size};
 use brimful_monitor::gpu::GpuSample;
 use brimful_monitor::recording::{End, Finding, Frame, FrameworkMemory, Start, StepMark};
@@ -77,28 +77,6 @@ fn the_output_of_the_job_keeps_its_colours_and_its_cursor() {
     assert_eq!((cells[(11, 13)].symbol(), cells[(13, 13)].symbol()), ("漢", "字"));
     job.process(b"\x1b[?25l");
     assert_eq!(draw(&State::default(), job.screen(), Look { colour: true }, &mut cells), None);
-}
-
-#[test]
-fn what_is_shown_is_known_from_what_is_new() {
-    let mut job = vt100::Parser::new(11.try_into().unwrap(), 80.try_into().unwrap(), 0);
-    let is_new = |bytes: &str, job: &mut vt100::Parser| {
-        let mut cells = Buffer::empty(Rect::new(0, 0, 80, 24));
-        let cursor = draw(&State::default(), job.screen(), Look { colour: true }, &mut cells);
-        assert!(has_output(job.screen(), &cells, cursor), "{bytes:?}");
-        job.process(bytes.as_bytes());
-        !has_output(job.screen(), &cells, cursor)
-    };
-    for (bytes, expected) in [
-        ("\x1b[31m漢字 red", true),
-        ("", false),
-        ("\r", true),
-        ("\x1b[32m漢字 red", true),
-        ("\r漢字 red", false),
-        ("\x1b[2J", true),
-    ] {
-        assert_eq!(is_new(bytes, &mut job), expected, "{bytes:?}");
-    }
 }
 
 /// Some number, often one that is too large, or none.

@@ -47,7 +47,7 @@ pub struct Screen {
     look: Look,
     shown: Buffer,
     modes: Vec<u8>,
-    cursor: Option<Position>,
+    has_output: bool,
     next: Instant,
 }
 
@@ -72,7 +72,7 @@ impl Screen {
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal.try_clone()?, modes));
         let shown = Buffer::empty(Rect::ZERO);
         let look = Look { colour };
-        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), cursor: None, next: Instant::now() };
+        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), has_output: false, next: Instant::now() };
         tcsetattr(&screen.terminal, OptionalActions::Now, &raw)?;
         screen.terminal.write_all(ENTER)?;
         Ok(screen)
@@ -84,17 +84,17 @@ impl Screen {
         size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
     }
 
-    /// Draws, if it is time and there is something new; gives whether it did. Meant to be called ten times a second.
-    pub fn draw(&mut self, state: &State, job: &vt100::Screen) -> io::Result<bool> {
+    /// Draws, if it is time, and gives whether it did. `has_output`: the job has written since the last call. Meant to be called ten
+    /// times a second.
+    pub fn draw(&mut self, state: &State, job: &vt100::Screen, has_output: bool) -> io::Result<bool> {
         let now = Instant::now();
-        if now < self.next {
-            return Ok(false);
-        }
         let area = Rect::from((Position::ORIGIN, self.size()));
-        let is_early = now < self.next + (FIGURES_APART - APART);
-        if is_early && self.shown.area == area && screen::has_output(job, &self.shown, self.cursor) {
+        self.has_output |= has_output || area != self.shown.area;
+        let wait = if self.has_output { Duration::ZERO } else { FIGURES_APART - APART };
+        if now < self.next + wait {
             return Ok(false);
         }
+        self.has_output = false;
         // From when it was due, not from now: a caller that comes ten times a second is never just too early.
         self.next = now.max(self.next + APART);
         let mut bytes = BEGIN.to_vec();
@@ -116,7 +116,7 @@ impl Screen {
         }
         bytes.extend_from_slice(FINISH);
         self.terminal.write_all(&bytes)?;
-        (self.shown, self.cursor) = (cells, cursor);
+        self.shown = cells;
         Ok(true)
     }
 }

@@ -70,12 +70,6 @@ pub fn draw(state: &State, job: &vt100::Screen, look: Look, cells: &mut Buffer) 
     output::draw(job, parts.panel, cells)
 }
 
-/// Whether these cells, drawn before, already show the job's output and have its cursor here.
-pub fn has_output(job: &vt100::Screen, cells: &Buffer, cursor: Option<Position>) -> bool {
-    let panel = Parts::of(cells.area).panel;
-    output::cursor(job, panel) == cursor && output::is_drawn(job, panel, cells)
-}
-
 fn draw_upper(state: &State, look: Look, area: Rect, cells: &mut Buffer) {
     let (first, rest) = cut_rows(area, 1);
     title::draw(state, look, first, cells);

@@ -16,18 +16,8 @@ pub fn draw(job: &vt100::Screen, area: Rect, cells: &mut Buffer) -> Option<Posit
     cursor(job, area)
 }
 
-/// Whether these cells already show it. Less than half the work of drawing it.
-pub fn is_drawn(job: &vt100::Screen, area: Rect, cells: &Buffer) -> bool {
-    job_cells(job, area).all(|(column, row, cell)| {
-        let (shown, style) = (&cells[(area.x + column, area.y + row)], style(cell));
-        let is_same_style =
-            (Some(shown.fg), Some(shown.bg), shown.modifier) == (style.fg, style.bg, style.add_modifier);
-        is_same_style && shown.symbol() == symbol(cell, column, area)
-    })
-}
-
 /// The place of the cursor, if it is to be seen.
-pub fn cursor(job: &vt100::Screen, area: Rect) -> Option<Position> {
+fn cursor(job: &vt100::Screen, area: Rect) -> Option<Position> {
     let (row, column) = job.cursor_position();
     // A terminal that has just filled a line has its cursor behind the last column.
     let column = column.min(area.width.saturating_sub(1));
