@@ -4,7 +4,7 @@
 //! cargo run --example live -- calm|leak|gpus|none|RECORDING [SPEED] [SECONDS]
 //! ```
 //!
-//! A speed of 0 shows the end at once; the seconds say where the end is. `q` leaves, F9 goes to plain lines and back, `p` panics.
+//! A speed of 0 shows the end at once; the seconds say where the end is. `q` leaves, F9 goes to plain lines, F9 and Enter back, `p` panics.
 
 #[path = "../tests/support/runs.rs"]
 mod runs;
@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
         if let Some(screen) = &mut screen {
             let (rows, columns) = panel_size(screen.size());
             job.set_size(rows, columns);
-            screen.draw(&state, job.screen())?;
+            screen.draw(&state, job.screen(), false)?;
         } else {
             writeln!(std::io::stdout(), "{}", state.line(100))?;
         }

@@ -35,7 +35,8 @@ impl Growth {
                     Growth { bytes_per_step: rate("bytes_per_step"), bytes_per_minute: rate("bytes_per_minute") };
                 Some((growth.bytes_per_step.is_some() || growth.bytes_per_minute.is_some()).then_some(growth))
             }
-            "plateau" => Some(None),
+            // That of a device says nothing about the host.
+            "plateau" if !finding.figures.contains_key("device") => Some(None),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! In: [`State`] and the job's output. Out: the alternate screen of the terminal that standard output is, in raw mode. The terminal is as it was when this
 //! is dropped, when the program panics, and when [`restore`] is called from anywhere. Only what changed is written, ten times a second at
-//! most. Not here: reading keys. A terminal that does not read makes `draw` wait: it has no business on the thread that samples.
+//! most, and twice while the job is silent. Not here: reading keys. A terminal that does not read makes `draw` wait: it has no business on the thread that samples.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -17,8 +17,9 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use super::screen::Look;
 use super::{State, ansi, screen};
 
-/// Between two drawings.
+/// Between two drawings at least, while the job writes; and while only figures change, which nobody reads faster.
 const APART: Duration = Duration::from_millis(100);
+const FIGURES_APART: Duration = Duration::from_millis(500);
 /// Enters the alternate screen; leaves it, with all that was set while in it.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[?2004l\x1b[?1l\x1b>\x1b[0m\x1b[?25h\x1b[?1049l";
@@ -46,6 +47,7 @@ pub struct Screen {
     look: Look,
     shown: Buffer,
     modes: Vec<u8>,
+    has_output: bool,
     next: Instant,
 }
 
@@ -70,7 +72,7 @@ impl Screen {
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal.try_clone()?, modes));
         let shown = Buffer::empty(Rect::ZERO);
         let look = Look { colour };
-        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), next: Instant::now() };
+        let mut screen = Screen { terminal, look, shown, modes: Vec::new(), has_output: false, next: Instant::now() };
         tcsetattr(&screen.terminal, OptionalActions::Now, &raw)?;
         screen.terminal.write_all(ENTER)?;
         Ok(screen)
@@ -82,15 +84,20 @@ impl Screen {
         size.map_or(Size::new(80, 24), |(columns, rows)| Size::new(columns.0, rows.0))
     }
 
-    /// Draws, unless that was done within the last tenth of a second; gives whether it did.
-    pub fn draw(&mut self, state: &State, job: &vt100::Screen) -> io::Result<bool> {
+    /// Draws, if it is time, and gives whether it did. `has_output`: the job has written since the last call. Meant to be called ten
+    /// times a second.
+    pub fn draw(&mut self, state: &State, job: &vt100::Screen, has_output: bool) -> io::Result<bool> {
         let now = Instant::now();
-        if now < self.next {
+        let area = Rect::from((Position::ORIGIN, self.size()));
+        self.has_output |= has_output || area != self.shown.area;
+        let wait = if self.has_output { Duration::ZERO } else { FIGURES_APART - APART };
+        if now < self.next + wait {
             return Ok(false);
         }
+        self.has_output = false;
+        // From when it was due, not from now: a caller that comes ten times a second is never just too early.
         self.next = now.max(self.next + APART);
         let mut bytes = BEGIN.to_vec();
-        let area = Rect::from((Position::ORIGIN, self.size()));
         if self.shown.area != area {
             self.shown = Buffer::empty(area);
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");

@@ -54,7 +54,12 @@ impl Look {
 
     /// What a figure or a plot is called.
     pub fn name(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
+        Style::new().fg(Color::Reset).add_modifier(Modifier::BOLD)
+    }
+
+    /// A figure itself.
+    pub fn figure(self, level: Level) -> Style {
+        if level == Level::Calm { Style::new() } else { self.level(level) }
     }
 
     /// What only helps to read the rest.

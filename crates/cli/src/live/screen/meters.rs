@@ -86,7 +86,7 @@ fn draw_row(row: &Row, name_columns: usize, bar_columns: usize, look: Look, line
         text.push_str(if place > 0 { "  " } else { "" });
         text.push_str(piece);
     }
-    put(cells, start, &text, look.level(row.level).remove_modifier(ratatui_core::style::Modifier::BOLD));
+    put(cells, start, &text, look.figure(row.level));
 }
 
 enum Part {

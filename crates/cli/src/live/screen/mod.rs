@@ -77,7 +77,7 @@ fn draw_upper(state: &State, look: Look, area: Rect, cells: &mut Buffer) {
     let (news, rest) = cut_rows(rest, said);
     findings::draw_news(state, look, news, cells);
     if rest.width >= WIDE_COLUMNS && area.height >= WIDE_ROWS {
-        let figure_columns = (rest.width * 45 / 100).min(MOST_FIGURE_COLUMNS);
+        let figure_columns = (rest.width / 2).min(MOST_FIGURE_COLUMNS);
         let (figures, courses) = cut_columns(rest, figure_columns);
         let left = meters::draw(state, look, figures, cells);
         findings::draw_list(state, look, left, cells);

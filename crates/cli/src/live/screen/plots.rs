@@ -52,17 +52,19 @@ fn memory(state: &State) -> Option<Plot<'_>> {
     let (held_bytes, limit_bytes) = state.held()?;
     let high = state.peak.map_or(held_bytes, |peak| peak.bytes.max(held_bytes)) as f64;
     let ahead = state.ahead();
-    let limit = limit_bytes.filter(|limit| ahead.is_some() || *limit as f64 <= high * MOST_ABOVE);
-    let top = limit.map_or(high * 1.2, |limit| (limit as f64).max(high));
+    let past_ms = state.now_ms.max(LEAST_SPAN_MS);
+    let most_future_ms = past_ms as f64 * (1.0 / LEAST_PAST - 1.0);
+    let future_ms = ahead.map_or(0.0, |ahead| (ahead.left_ms * 1.05).min(most_future_ms));
+    let to_ms = past_ms.saturating_add(future_ms as u64);
+    let high = ahead.map_or(high, |ahead| high.max(held_bytes as f64 + ahead.bytes_per_ms * future_ms));
+    let limit = limit_bytes.filter(|limit| *limit as f64 <= high * MOST_ABOVE);
+    // What is foreseen goes a little beyond the limit.
+    let top = limit.map_or(high * 1.2, |limit| (limit as f64).max(state.peak.map_or(0.0, |peak| peak.bytes as f64)));
     let (title, top_is_limit) = match (limit, limit_bytes) {
         (Some(_), _) => ("memory and its limit".to_owned(), true),
         (None, Some(limit)) => (format!("memory (limit {})", words::size(limit)), false),
         (None, None) => ("memory".to_owned(), false),
     };
-    let past_ms = state.now_ms.max(LEAST_SPAN_MS);
-    let most_future_ms = past_ms as f64 * (1.0 / LEAST_PAST - 1.0);
-    let future_ms = ahead.map_or(0.0, |ahead| (ahead.left_ms * 1.05).min(most_future_ms));
-    let to_ms = past_ms.saturating_add(future_ms as u64);
     let level = limit_bytes.map_or(Level::Calm, |limit| Level::of(held_bytes as f64 / limit.max(1) as f64));
     Some(Plot {
         title,
