@@ -19,8 +19,8 @@ const WEIGHTS: &[&str] = &[
 /// What makes a model, reads it or brings it to where it computes.
 const MAKES: &[&str] = &[
     "load", "init", "initialize", "build", "create", "make", "move", "patch", "convert", "materialize", "prepare",
-    "setup", "instantiate", "cast", "construct", "dispatch", "set", "add", "get", "loading", "creating", "building",
-    "initializing", "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
+    "setup", "instantiate", "cast", "construct", "dispatch", "loading", "creating", "building", "initializing",
+    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
 ];
 /// What data is called when it is all of it.
 const DATA: &[&str] = &[
@@ -92,7 +92,9 @@ fn of_words(words: &[String]) -> Option<Phase> {
     if evaluates(words) {
         return None;
     }
-    if any(words, MAKES) && model {
+    // Of what is got, set and added, only this is a model for sure: `get_model`, `add_weight`.
+    let got = any(words, &["get", "set", "add"]) && any(words, &["model", "weight", "weights", "variable"]);
+    if (any(words, MAKES) && model) || got {
         return Some(Phase::LoadModel);
     }
     // What goes in and out of a step is a batch.
@@ -146,7 +148,8 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
             return Some(Phase::Update);
         }
         if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
-            return any(&receiver, MODEL).then_some(Phase::LoadModel);
+            let moves = call.method == "cuda" || (call.method == "to" && names_a_device(code));
+            return if any(&receiver, MODEL) { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
         }
         let class = call.method.starts_with(char::is_uppercase);
         if class && any(&method, MODEL) {
@@ -265,13 +268,16 @@ mod tests {
         assert_eq!(of_name("patch_weight_to_device"), Some(Phase::LoadModel));
         assert_eq!(of_name("create_faster_rcnn_eval_model"), None);
         assert_eq!(of_name("determine_available_memory"), Some(Phase::Forward));
+        assert_eq!(of_name("get_model"), Some(Phase::LoadModel));
+        assert_eq!(of_name("get_device_module"), None);
         assert_eq!(of_name("train_model"), None);
     }
 
     #[test]
     fn calls_say_what_they_do_to_whom() {
         assert_eq!(of_code("ref_model.to(device)"), Some(Phase::LoadModel));
-        assert_eq!(of_code("batch = batch.to(device)"), None);
+        assert_eq!(of_code("batch = batch.to(device)"), Some(Phase::MoveData));
+        assert_eq!(of_code("y = logits.to(torch.float32)"), None);
         assert_eq!(of_code("netG_opt.step()"), Some(Phase::Update));
         assert_eq!(of_code("obs = env.step(action)"), None);
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
