@@ -161,6 +161,20 @@ pub fn trains(frame: &Frame) -> bool {
     named(frame, TRAIN)
 }
 
+/// Whether one of the frames is of a library that computes models.
+pub fn has_model(frames: &[Frame]) -> bool {
+    let libraries = [
+        "torch", "tensorflow", "keras", "jax", "flax", "paddle", "mxnet", "transformers", "diffusers", "theano",
+        "chainer", "lightning", "onnx", "vllm",
+    ];
+    frames.iter().any(|frame| has_any(&frame.file, &libraries))
+}
+
+/// Whether a frame reads or prepares data, wherever that data lies.
+pub fn prepares_data(frame: &Frame) -> bool {
+    rule(frame, true) == Some(Phase::LoadData)
+}
+
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     // PyTorch moves a model through its modules' own methods.
