@@ -224,7 +224,7 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
         let drawn: Vec<&str> = excerpt.after.iter().take(4).map(|line| line.text.as_str()).collect();
         phase::told_below(&after).or_else(|| phase::told(&drawn))
     });
-    (frames, told)
+    (if frames.is_empty() { below } else { frames }, told)
 }
 
 fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sighting {

@@ -3,10 +3,11 @@
 //! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
 //! through the model the outer ones say whether it was training. What no frame shows stays unknown.
 
+mod calls;
 mod names;
 mod words;
 
-pub use names::{Moved, creates, moved};
+pub use calls::{Moved, creates, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
@@ -161,6 +162,20 @@ pub fn trains(frame: &Frame) -> bool {
     named(frame, TRAIN)
 }
 
+/// Whether one of the frames is of a library that computes models.
+pub fn has_model(frames: &[Frame]) -> bool {
+    let libraries = [
+        "torch", "tensorflow", "keras", "jax", "flax", "paddle", "mxnet", "transformers", "diffusers", "theano",
+        "chainer", "lightning", "onnx", "vllm",
+    ];
+    frames.iter().any(|frame| has_any(&frame.file, &libraries))
+}
+
+/// Whether a frame reads or prepares data, wherever that data lies.
+pub fn prepares_data(frame: &Frame) -> bool {
+    rule(frame, true) == Some(Phase::LoadData)
+}
+
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     // PyTorch moves a model through its modules' own methods.
@@ -182,7 +197,7 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let by_code = || rules().find(|rule| rule.code.iter().any(|code| mentions(&frame.code, code)));
     let by_file = || rules().find(|rule| rule.file.iter().any(|file| has(&frame.file, file)));
     let named = || {
-        let phase = names::of_code(&frame.code).or_else(|| names::of_name(function));
+        let phase = calls::of_code(&frame.code).or_else(|| names::of_name(function));
         phase.filter(|phase| on_host || *phase != Phase::LoadData)
     };
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
@@ -224,7 +239,7 @@ fn evaluation(frame: &Frame) -> bool {
 
 /// Training is handed its evaluation data, too.
 fn evaluates(code: &str) -> bool {
-    names::calls_evaluation(code) && !has_any(code, &["fit(", "train("])
+    calls::calls_evaluation(code) && !has_any(code, &["fit(", "train("])
 }
 
 fn shown(frame: &Frame) -> String {

@@ -94,7 +94,8 @@ fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
     let broken = |line: &str| line.trim_start().starts_with("File \"") && line.matches('"').count() == 1;
     let mut whole: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
     for line in lines {
-        match whole.last_mut().filter(|last| broken(last) && line.len() < 200) {
+        // Broken once: what has a continuation is not looked at again.
+        match whole.last_mut().filter(|last| matches!(last, Cow::Borrowed(text) if broken(text)) && line.len() < 200) {
             Some(last) => last.to_mut().push_str(line),
             None => whole.push(Cow::Borrowed(line)),
         }
@@ -188,6 +189,19 @@ mod tests {
         assert_eq!(of(rich), [one("/lib/m.py", "step", "opt.step()")]);
         let pytest = "lib/m.py:12: in step\n    opt.step()\n>   x.cuda()";
         assert_eq!(of(pytest), [one("lib/m.py", "step", "x.cuda()")]);
+    }
+
+    #[test]
+    fn a_terminal_may_break_a_file_in_two() {
+        let wrapped = "Traceback (most recent call last):\n  File \"C:\\x\\prepare_data_with\n_valid.py\", line 351, in <module>\n    X = np.asarray(X)";
+        assert_eq!(of(wrapped), [one("C:\\x\\prepare_data_with_valid.py", "<module>", "X = np.asarray(X)")]);
+    }
+
+    #[test]
+    fn traces_of_native_code_are_turned_round() {
+        let trace = "    @     0x6a6f8e  caffe::SyncedMemory::to_gpu()\n    @     0x6b3962  caffe::Solver<>::Test()\n    @     0x5738c1  train()";
+        let functions: Vec<String> = of(trace).into_iter().map(|(_, function, _)| function).collect();
+        assert_eq!(functions, ["train", "Test", "to_gpu"]);
     }
 
     #[test]

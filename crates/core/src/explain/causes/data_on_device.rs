@@ -1,9 +1,9 @@
 //! The whole data set was put on the device, where a batch at a time would do.
 
 use super::super::case::Case;
-use super::super::phase::{Moved, Phase, moved, trains};
+use super::super::phase::{Moved, Phase, has_model, moved, prepares_data, trained, trains};
 use super::super::sign::Resource;
-use super::super::sizes::has;
+use super::super::sizes::{has, has_any};
 use super::super::traceback::{Frame, is_own};
 use super::{Cause, Claim, Code};
 use crate::bytes::human;
@@ -49,6 +49,23 @@ fn judge(case: &Case) -> Option<Claim> {
         if whole {
             return Claim::likely(shown(frame));
         }
+    }
+    let slices = |frame: &&Frame| frame.function.ends_with("from_tensor_slices");
+    if let Some(frame) = frames().find(slices) {
+        return Claim::certain(format!(
+            "the whole data was being made one tensor on the device (in {})",
+            frame.function
+        ));
+    }
+    // What would be reading on the host is reading onto the device here.
+    let reads = own.filter(|frame| case.place.is_none() && prepares_data(frame) && !trained(&failure.frames));
+    if let Some(frame) = reads {
+        return Claim::likely(shown(frame));
+    }
+    // Tables on the device: what is handled is data.
+    let table = |frame: &&Frame| has_any(&frame.file, &["cuml", "cudf", "nvtabular"]);
+    if let Some(frame) = frames().find(table).filter(|_| case.place.is_none() && !has_model(&failure.frames)) {
+        return Claim::likely(format!("whole tables are handled on the device (in {})", frame.function));
     }
     let copied = failure.sign.id == "tensorflow.destination";
     let adapts = |frame: &&Frame| has(&frame.file, "data_adapter");

@@ -1,10 +1,10 @@
 //! The data set was read, copied or converted whole, and the host has no room for it.
 
 use super::super::case::Case;
-use super::super::phase::Phase;
+use super::super::phase::{Phase, has_model};
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
-use super::super::traceback::{Frame, is_own};
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code};
 use crate::bytes::{MIB, human};
 
@@ -69,15 +69,14 @@ fn judge(case: &Case) -> Option<Claim> {
     {
         return Claim::likely(format!("an array{of_array} was made on the host at once"));
     }
-    // Python itself found no room, in the job's own code, and no model was at work: what it handles is data. A list that grows may be
-    // anything.
-    let unknown = case.place.is_none() && failure.sign.id == "python.memory_error";
+    // Python itself found no room, and no model was at work: what it handles is data. A list that grows may be anything.
+    let plain = matches!(failure.sign.id, "python.memory_error" | "native.bad_alloc");
     let grows = |frame: &&Frame| has_any(&frame.code, &[".append(", ".extend(", "+="]);
-    let unknown = unknown && !failure.frames.last().as_ref().is_some_and(grows);
-    if let Some(frame) =
-        failure.frames.last().filter(|frame| is_own(frame)).filter(|frame| unknown && !frame.code.is_empty())
-    {
-        return Claim::likely(format!("an object made by the job's own code did not fit ({})", frame.code));
+    let last = failure.frames.last().filter(|_| plain && case.place.is_none() && !has_model(&failure.frames));
+    // What is raised again was raised elsewhere.
+    let shows = |frame: &&Frame| !frame.code.is_empty() && !frame.code.starts_with("raise ");
+    if let Some(frame) = last.filter(|frame| !grows(frame) && shows(frame)) {
+        return Claim::likely(format!("what is handled is data, and no model ({})", frame.code));
     }
     if case.saw("tensorflow.shuffle") {
         return Claim::possible("a shuffle buffer was being filled: it holds its elements in memory");

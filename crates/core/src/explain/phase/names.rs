@@ -1,29 +1,29 @@
 //! What a name says: `create_faster_rcnn_eval_model` makes a model, and `_configure_zero_optimizer` an optimizer, whoever wrote them.
 //!
-//! In: the name of a function, or a line of code with its calls. Out: a [`Phase`]. A name is read as words, of which one says what is done
+//! In: the name of a function, or a line of a job's output. Out: a [`Phase`]. A name is read as words, of which one says what is done
 //! and another what it is done to; only what both say together counts. Names that say nothing of this kind give nothing.
 
 use super::Phase;
 
 /// What holds weights.
-const MODEL: &[&str] = &[
+pub(super) const MODEL: &[&str] = &[
     "model", "models", "net", "network", "unet", "vae", "encoder", "decoder", "transformer", "generator",
     "discriminator", "pipe", "pipeline", "module", "modules", "backbone", "llm", "bert", "llama", "clip", "layer",
     "layers", "teacher", "student", "ema", "controlnet", "lora", "critic", "actor", "submodule", "submodules",
 ];
 /// Weights themselves.
-const WEIGHTS: &[&str] = &[
+pub(super) const WEIGHTS: &[&str] = &[
     "weight", "weights", "param", "params", "parameter", "parameters", "checkpoint", "ckpt", "variables", "pretrained",
     "shard", "shards", "safetensors", "tensors",
 ];
 /// What makes a model, reads it or brings it to where it computes.
 const MAKES: &[&str] = &[
     "load", "init", "initialize", "build", "create", "make", "move", "patch", "convert", "materialize", "prepare",
-    "setup", "instantiate", "cast", "construct", "dispatch", "set", "add", "get", "loading", "creating", "building",
-    "initializing", "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
+    "setup", "instantiate", "cast", "construct", "dispatch", "loading", "creating", "building", "initializing",
+    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
 ];
 /// What data is called when it is all of it.
-const DATA: &[&str] = &[
+pub(super) const DATA: &[&str] = &[
     "data", "dataset", "datasets", "images", "samples", "features", "corpus", "records", "frames", "examples", "rows",
     "table", "csv", "hdf5", "dataframe", "sentences", "embeddings", "patches", "tiles", "volumes", "annotations",
     "dataloader", "loader", "trainset", "trainloader",
@@ -35,7 +35,7 @@ const READS: &[&str] = &[
     "processing", "parsing", "extracting", "collecting", "tokenizing", "caching", "generating", "creating", "building",
     "converting", "encode",
 ];
-const OPTIMIZER: &[&str] = &["optimizer", "optimizers", "optimiser", "optim", "adam", "adamw", "adafactor"];
+pub(super) const OPTIMIZER: &[&str] = &["optimizer", "optimizers", "optimiser", "optim", "adam", "adamw", "adafactor"];
 const SAVES: &[&str] = &["save", "saving", "dump", "consolidate", "export", "checkpointing", "writing"];
 /// Passes that a serving engine makes to see what is left, or to warm up.
 const REHEARSES: &[&str] = &["profile", "warmup", "warm", "dummy", "capture", "determine"];
@@ -69,7 +69,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     found
 }
 
-fn any(words: &[String], of: &[&str]) -> bool {
+pub(super) fn any(words: &[String], of: &[&str]) -> bool {
     words.iter().any(|word| of.contains(&word.as_str()))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn of_name(name: &str) -> Option<Phase> {
     of_words(&words(name))
 }
 
-fn of_words(words: &[String]) -> Option<Phase> {
+pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     let model = any(words, MODEL) || any(words, WEIGHTS);
     if any(words, OPTIMIZER) {
         return Some(Phase::Update);
@@ -92,7 +92,9 @@ fn of_words(words: &[String]) -> Option<Phase> {
     if evaluates(words) {
         return None;
     }
-    if any(words, MAKES) && model {
+    // Of what is got, set and added, only this is a model for sure: `get_model`, `add_weight`.
+    let got = any(words, &["get", "set", "add"]) && any(words, &["model", "weight", "weights", "variable"]);
+    if (any(words, MAKES) && model) || got {
         return Some(Phase::LoadModel);
     }
     // What goes in and out of a step is a batch.
@@ -104,122 +106,6 @@ fn of_words(words: &[String]) -> Option<Phase> {
 pub(super) fn evaluates(words: &[String]) -> bool {
     let tests = any(words, TESTS) && any(words, PARTS);
     (any(words, EVALUATES) || tests) && !any(words, &["cross", "split", "train"])
-}
-
-/// Whether a line of code calls an evaluation. Python's own `eval` and a model's change of mode are none.
-pub(super) fn calls_evaluation(code: &str) -> bool {
-    let bare = |call: &Call<'_>| call.method == "eval" && call.receiver.is_empty() && !code.contains(',');
-    calls(code).any(|call| evaluates(&words(call.method)) && !bare(&call))
-}
-
-/// A call in a line of code: `self.model` and `to` of `self.model.to(device)`.
-struct Call<'a> {
-    receiver: &'a str,
-    method: &'a str,
-}
-
-/// Calls that are looked at in one line.
-const MOST_CALLS: usize = 16;
-
-fn calls(code: &str) -> impl Iterator<Item = Call<'_>> {
-    code.match_indices('(').take(MOST_CALLS).filter_map(|(at, _)| {
-        let head = &code[..at];
-        let start = head
-            .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
-            .map_or(0, |before| before + head[before..].chars().next().map_or(1, char::len_utf8));
-        let dotted = &head[start..];
-        let (receiver, method) = dotted.rsplit_once('.').unwrap_or(("", dotted));
-        (!method.is_empty()).then_some(Call { receiver, method })
-    })
-}
-
-/// What the calls in a line of code do. A class that is called makes one of its kind.
-pub(super) fn of_code(code: &str) -> Option<Phase> {
-    if code.starts_with("raise ") {
-        return None;
-    }
-    calls(code).find_map(|call| {
-        let receiver = words(call.receiver);
-        let method = words(call.method);
-        let steps = call.method == "step" && (any(&receiver, OPTIMIZER) || any(&receiver, &["opt", "scaler"]));
-        if steps {
-            return Some(Phase::Update);
-        }
-        if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
-            return any(&receiver, MODEL).then_some(Phase::LoadModel);
-        }
-        let class = call.method.starts_with(char::is_uppercase);
-        if class && any(&method, MODEL) {
-            return Some(Phase::LoadModel);
-        }
-        if class && any(&method, DATA) {
-            return Some(Phase::LoadData);
-        }
-        // What is loaded may stand beside the call: `sd = load(args.weights)`.
-        if call.method == "load" {
-            let line = words(code);
-            let weights = any(&line, WEIGHTS) || any(&line, &["model", "dict"]);
-            return if weights { Some(Phase::LoadModel) } else { of_words(&line) };
-        }
-        of_words(&method)
-    })
-}
-
-/// Functions of NumPy's kind that make an array of a shape.
-const CREATES: &[&str] = &[
-    "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",
-    "linspace", "meshgrid",
-];
-
-/// Whether a line of code makes an array of a shape that it says itself.
-pub fn creates(code: &str) -> bool {
-    calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
-}
-
-/// What a line of code moves to a device, as far as its names tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// All of the data: a data set, a graph, the features of every row.
-    Data,
-    /// Something of a step.
-    Batch,
-    /// Names that are given to both: `data`, `images`, `X`.
-    Either,
-}
-
-/// Functions that take what they move as their argument.
-const TAKES: &[&str] = &[
-    "tensor", "as_tensor", "constant", "convert_to_tensor", "from_tensor_slices", "array", "asarray", "device_put",
-    "to_tensor", "FloatTensor", "Variable", "from_pandas", "DataFrame", "to_device",
-];
-const WHOLE: &[&str] = &[
-    "dataset", "dataframe", "features", "feats", "adj", "adjacency", "graph", "edge", "edges", "all", "full", "corpus",
-    "train", "training", "whole", "nodes", "replay", "memory", "table", "frame", "df", "embeddings",
-];
-const OF_A_STEP: &[&str] =
-    &["batch", "minibatch", "input", "inputs", "target", "targets", "img", "image", "noise", "latents", "prompt"];
-
-/// What a line of code moves to a device, if it does.
-pub fn moved(code: &str) -> Option<Moved> {
-    let moves = calls(code).any(|call| {
-        let to = ["to", "cuda", "copy_to"].contains(&call.method) && (call.method != "to" || names_a_device(code));
-        let device = ["jnp", "jax", "cp", "cupy", "cudf", "tf", "paddle"];
-        let on_device = device.iter().any(|&library| call.receiver.split('.').next() == Some(library));
-        to || (TAKES.contains(&call.method) && (on_device || names_a_device(code))) || call.method == "device_put"
-    });
-    let said = words(code);
-    if !moves || any(&said, MODEL) {
-        return None;
-    }
-    Some(match () {
-        () if any(&said, OF_A_STEP) => Moved::Batch,
-        () if any(&said, WHOLE) => Moved::Data,
-        () => Moved::Either,
-    })
-}
-
-fn names_a_device(code: &str) -> bool {
-    any(&words(code), &["device", "cuda", "gpu", "xpu", "npu", "mps", "dev"])
 }
 
 /// What a line of a job's own output says it is doing: `Loading checkpoint shards`, `Saving model`, `predicting case_0002`.
@@ -265,28 +151,9 @@ mod tests {
         assert_eq!(of_name("patch_weight_to_device"), Some(Phase::LoadModel));
         assert_eq!(of_name("create_faster_rcnn_eval_model"), None);
         assert_eq!(of_name("determine_available_memory"), Some(Phase::Forward));
+        assert_eq!(of_name("get_model"), Some(Phase::LoadModel));
+        assert_eq!(of_name("get_device_module"), None);
         assert_eq!(of_name("train_model"), None);
-    }
-
-    #[test]
-    fn calls_say_what_they_do_to_whom() {
-        assert_eq!(of_code("ref_model.to(device)"), Some(Phase::LoadModel));
-        assert_eq!(of_code("batch = batch.to(device)"), None);
-        assert_eq!(of_code("netG_opt.step()"), Some(Phase::Update));
-        assert_eq!(of_code("obs = env.step(action)"), None);
-        assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
-        assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
-        assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
-    }
-
-    #[test]
-    fn what_is_moved_has_a_name() {
-        assert_eq!(moved("features = features.to(device)"), Some(Moved::Data));
-        assert_eq!(moved("x = jnp.array(x_train)"), Some(Moved::Data));
-        assert_eq!(moved("inputs, targets = inputs.cuda(), targets.cuda()"), Some(Moved::Batch));
-        assert_eq!(moved("data = data.to(args.device)"), Some(Moved::Either));
-        assert_eq!(moved("self.unet.to(device)"), None);
-        assert_eq!(moved("y = y.to(torch.float32)"), None);
     }
 
     #[test]

@@ -21,14 +21,10 @@ pub(super) const RULES: &[Rule] = &[
             "model_checkpoint", "save_load",
         ],
         function: &[
-            "save_checkpoint", "_save_checkpoint", "save_pretrained", "save_model", "_save", "save_weights",
-            "save_state", "full_state_dict", "_gather_state_dict", "dump_checkpoint", "get_state_dict", "deepcopy",
-            "__deepcopy__", "consolidate_state_dict", "_zero3_consolidated_16bit_state_dict",
+            "full_state_dict", "_gather_state_dict", "get_state_dict", "deepcopy", "__deepcopy__",
+            "_zero3_consolidated_16bit_state_dict",
         ],
-        code: &[
-            "torch.save(", "torch.load(", "deepcopy(", ".save_checkpoint(", ".save_pretrained(", "save_weights(",
-            "model.save(", "np.save(", "pickle.dump(",
-        ],
+        code: &["torch.load(", "deepcopy("],
     },
     Rule {
         phase: Phase::Update,
@@ -37,14 +33,10 @@ pub(super) const RULES: &[Rule] = &[
             "fused_adam", "stage_1_and_2", "zero/stage", "optax", "/optimizer.py", "galore", "adafactor.py",
         ],
         function: &[
-            "apply_gradients", "_create_slots", "_init_group", "init_state", "initialize_optimizer_states",
-            "_init_state", "update_step", "add_variable_from_reference", "apply_updates", "_resource_apply_dense",
-            "_resource_apply_sparse",
+            "apply_gradients", "_create_slots", "_init_group", "init_state", "_init_state", "update_step",
+            "add_variable_from_reference", "apply_updates", "_resource_apply_dense", "_resource_apply_sparse",
         ],
-        code: &[
-            "optimizer.step(", "opt.step(", "optim.step(", "apply_gradients(", "optimizer.update(", "tx.update(",
-            "exp_avg", "scaler.step(", "optimizer.build(",
-        ],
+        code: &["apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build("],
     },
     Rule {
         phase: Phase::Backward,
@@ -62,21 +54,13 @@ pub(super) const RULES: &[Rule] = &[
             "safetensors", "weight_utils", "initializers", "core_model_loading",
         ],
         function: &[
-            "from_pretrained", "load_state_dict", "load_model", "load_weights", "_load_from_state_dict",
-            "load_checkpoint", "set_module_tensor_to_device", "init_weights", "setup",
-            "_load_state_dict_into_meta_model", "create_weights", "add_weight", "_apply", "convert", "add_variable",
-            "load_pretrained_model", "_materialize_copy", "_load_checkpoint", "load_checkpoint_and_dispatch",
-            "dispatch_model", "load_lora_adapter", "reset_parameters", "batch_set_value", "from_preset",
-            "prepare_model", "init_xmap", "initialize_variables", "build", "build_wrapper", "_maybe_rebuild",
-            "__init__",
+            "from_pretrained", "load_state_dict", "_load_from_state_dict", "set_module_tensor_to_device", "setup",
+            "_apply", "convert", "_materialize_copy", "reset_parameters", "batch_set_value", "from_preset",
+            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__",
         ],
         code: &[
-            "model.to(", "model.cuda(", "net.to(", "net.cuda(", ".from_pretrained(", "load_state_dict(",
-            "model = model", "module.to(", "pipe.to(", "pipeline.to(", "nn.Parameter(", "self.weight = ",
-            "generator.to(", "encoder.to(", "unet.to(", "vae.to(", "model.half(", "model.float(", "pipe = ",
-            "init_params", "model.init(", "load_model(", "DistributedDataParallel(", "self.model.to(",
-            "self.model.cuda(", "transformer.to(", "from_preset(", ".weight.data.to(", "variables_initializer(",
-            "load_weights(", "init_xmap(", "initialize_variables(",
+            ".from_pretrained(", "load_state_dict(", "model = model", "nn.Parameter(", "self.weight = ", "pipe = ",
+            "init_params", "model.init(", "DistributedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {
@@ -88,27 +72,24 @@ pub(super) const RULES: &[Rule] = &[
             "h5py",
         ],
         function: &[
-            "read_csv", "read_table", "read_parquet", "read_json", "read_excel", "load_data", "load_dataset",
-            "toarray", "todense", "to_categorical", "get_dummies", "default_collate", "vstack", "hstack",
-            "concatenate", "stack", "__getitem__", "fit_transform", "transform", "astype", "load_images",
-            "prepare_data", "read_data", "preprocess", "merge", "concat", "pivot", "_collate_fn", "collate_fn",
-            "load_training_data", "get_data", "make_dataset", "create_dataset",
+            "read_parquet", "read_json", "read_excel", "toarray", "todense", "to_categorical", "get_dummies",
+            "default_collate", "vstack", "hstack", "concatenate", "stack", "__getitem__", "fit_transform", "transform",
+            "astype", "preprocess", "merge", "concat", "pivot", "_collate_fn", "collate_fn",
         ],
         code: &[
-            "read_csv(", "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(",
-            "np.hstack(", ".astype(", "to_categorical(", "pd.concat(", "get_dummies(", ".toarray(", ".todense(",
-            "np.empty(", "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
+            "np.load(", "np.array(", "np.zeros(", "np.concatenate(", "np.stack(", "np.vstack(", "np.hstack(",
+            ".astype(", "to_categorical(", "pd.concat(", "get_dummies(", ".toarray(", ".todense(", "np.empty(",
+            "np.ones(", "np.asarray(", "np.append(", "np.repeat(", "np.tile(", "np.random.", "json.load(",
             "pickle.load(", "joblib.load(", ".reshape(", "cdist(", "pdist(", "pairwise_distances(", "fit_transform(",
             "read_parquet(", "from_tensor_slices(", ".to_numpy(", ".copy()", "img_to_array(", "cv2.imread(",
-            "Image.open(", "imread(", ".read(", ".readlines(", "np.full(", "np.ndarray(", "read_table(", "np.dot(",
-            ".values", "to_pandas(", "DMatrix(", "lgb.Dataset(", "torch.tensor(", "torch.from_numpy(",
-            "torch.FloatTensor(",
+            "Image.open(", "imread(", ".read(", ".readlines(", "np.full(", "np.ndarray(", "np.dot(", ".values",
+            "to_pandas(", "DMatrix(", "torch.tensor(", "torch.from_numpy(", "torch.FloatTensor(",
         ],
     },
     Rule {
         phase: Phase::MoveData,
         file: &[
-            "data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py",
+            "parallel/data_parallel.py", "/comm.py", "scatter_gather.py", "pin_memory.py", "constant_op.py",
             "ops/convert_to_tensor", "apply_func.py", "send_to_device",
         ],
         function: &[
@@ -116,9 +97,8 @@ pub(super) const RULES: &[Rule] = &[
             "batch_to_device", "device_put", "_prepare_input", "_prepare_inputs", "transfer_batch_to_device",
         ],
         code: &[
-            ".cuda(", ".to(device", ".to(self.device", ".to('cuda", ".to(\"cuda", "tf.constant(", "device_put(",
-            "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(", "data.copy_(", ".data.resize_(",
-            "device=device", "device='cuda", "device=\"cuda",
+            "tf.constant(", "device_put(", "jnp.array(", "jnp.asarray(", "tf.convert_to_tensor(", ".pin_memory(",
+            "data.copy_(", ".data.resize_(", "device=device", "device='cuda", "device=\"cuda",
         ],
     },
     Rule {
@@ -132,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
         function: &[
             "forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode",
             "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step",
-            "execute_model", "profile_run",
+            "execute_model",
         ],
         code: &[
             "F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(",

@@ -87,7 +87,7 @@ fn says_so(text: &str) -> bool {
     let failed = [
         "error", "fail", "exception", "fatal", "check failed", "abort", "exit", "cannot allocate", "could not allocate",
     ];
-    let short = text.trim().len() < 60;
+    let short = text.trim().len() < 60 || has(text.trim_start().get(..13).unwrap_or(""), "out of memory");
     if has_any(text, &["is not a failure", "... ok", "out of resource:", ": I tensorflow", ": I external"]) {
         return false;
     }

@@ -1,0 +1,151 @@
+//! What a line of code does, by its calls: `ref_model.to(device)` moves a model, `features.to(device)` data.
+//!
+//! In: a line of code. Out: a [`Phase`], and what is moved or made. Calls are found by their brackets; what they are called on and named is read as
+//! words. Code that goes over several lines is known by its first.
+
+use super::Phase;
+use super::names::{DATA, MODEL, OPTIMIZER, WEIGHTS, any, evaluates, of_words, words};
+
+/// A call in a line of code: `self.model` and `to` of `self.model.to(device)`.
+struct Call<'a> {
+    receiver: &'a str,
+    method: &'a str,
+}
+
+/// Calls that are looked at in one line.
+const MOST_CALLS: usize = 16;
+
+fn calls(code: &str) -> impl Iterator<Item = Call<'_>> {
+    code.match_indices('(').take(MOST_CALLS).filter_map(|(at, _)| {
+        let head = &code[..at];
+        let start = head
+            .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
+            .map_or(0, |before| before + head[before..].chars().next().map_or(1, char::len_utf8));
+        let dotted = &head[start..];
+        let (receiver, method) = dotted.rsplit_once('.').unwrap_or(("", dotted));
+        (!method.is_empty()).then_some(Call { receiver, method })
+    })
+}
+
+/// Whether a line of code calls an evaluation. Python's own `eval` and a model's change of mode are none.
+pub(super) fn calls_evaluation(code: &str) -> bool {
+    let bare = |call: &Call<'_>| call.method == "eval" && call.receiver.is_empty() && !code.contains(',');
+    calls(code).any(|call| evaluates(&words(call.method)) && !bare(&call))
+}
+
+/// What the calls in a line of code do. A class that is called makes one of its kind.
+pub(super) fn of_code(code: &str) -> Option<Phase> {
+    if code.starts_with("raise ") {
+        return None;
+    }
+    calls(code).find_map(|call| {
+        let receiver = words(call.receiver);
+        let method = words(call.method);
+        let steps = call.method == "step" && (any(&receiver, OPTIMIZER) || any(&receiver, &["opt", "scaler"]));
+        if steps {
+            return Some(Phase::Update);
+        }
+        if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
+            let moves = call.method == "cuda" || (call.method == "to" && names_a_device(code));
+            return if any(&receiver, MODEL) { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
+        }
+        let class = call.method.starts_with(char::is_uppercase);
+        if class && any(&method, MODEL) {
+            return Some(Phase::LoadModel);
+        }
+        if class && any(&method, DATA) {
+            return Some(Phase::LoadData);
+        }
+        // What is loaded may stand beside the call: `sd = load(args.weights)`.
+        if call.method == "load" {
+            let line = words(code);
+            let weights = any(&line, WEIGHTS) || any(&line, &["model", "dict"]);
+            return if weights { Some(Phase::LoadModel) } else { of_words(&line) };
+        }
+        of_words(&method)
+    })
+}
+
+/// Functions of NumPy's kind that make an array of a shape.
+const CREATES: &[&str] = &[
+    "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",
+    "linspace", "meshgrid",
+];
+
+/// Whether a line of code makes an array of a shape that it says itself.
+pub fn creates(code: &str) -> bool {
+    calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
+}
+
+/// What a line of code moves to a device, as far as its names tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// All of the data: a data set, a graph, the features of every row.
+    Data,
+    /// Something of a step.
+    Batch,
+    /// Names that are given to both: `data`, `images`, `X`.
+    Either,
+}
+
+/// Functions that take what they move as their argument.
+const TAKES: &[&str] = &[
+    "tensor", "as_tensor", "constant", "convert_to_tensor", "from_tensor_slices", "array", "asarray", "device_put",
+    "to_tensor", "FloatTensor", "Variable", "from_pandas", "DataFrame", "to_device",
+];
+const WHOLE: &[&str] = &[
+    "dataset", "dataframe", "features", "feats", "adj", "adjacency", "graph", "edge", "edges", "all", "full", "corpus",
+    "train", "training", "whole", "nodes", "replay", "memory", "table", "frame", "df", "embeddings",
+];
+const OF_A_STEP: &[&str] =
+    &["batch", "minibatch", "input", "inputs", "target", "targets", "img", "image", "noise", "latents", "prompt"];
+
+/// What a line of code moves to a device, if it does.
+pub fn moved(code: &str) -> Option<Moved> {
+    let moves = calls(code).any(|call| {
+        let to = ["to", "cuda", "copy_to"].contains(&call.method) && (call.method != "to" || names_a_device(code));
+        let device = ["jnp", "jax", "cp", "cupy", "cudf", "tf", "paddle"];
+        let on_device = device.iter().any(|&library| call.receiver.split('.').next() == Some(library));
+        to || (TAKES.contains(&call.method) && (on_device || names_a_device(code))) || call.method == "device_put"
+    });
+    let said = words(code);
+    if !moves || any(&said, MODEL) {
+        return None;
+    }
+    Some(match () {
+        () if any(&said, OF_A_STEP) => Moved::Batch,
+        () if any(&said, WHOLE) => Moved::Data,
+        () => Moved::Either,
+    })
+}
+
+fn names_a_device(code: &str) -> bool {
+    any(&words(code), &["device", "cuda", "gpu", "xpu", "npu", "mps", "dev"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_say_what_they_do_to_whom() {
+        assert_eq!(of_code("ref_model.to(device)"), Some(Phase::LoadModel));
+        assert_eq!(of_code("batch = batch.to(device)"), Some(Phase::MoveData));
+        assert_eq!(of_code("y = logits.to(torch.float32)"), None);
+        assert_eq!(of_code("netG_opt.step()"), Some(Phase::Update));
+        assert_eq!(of_code("obs = env.step(action)"), None);
+        assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
+        assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
+        assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+    }
+
+    #[test]
+    fn what_is_moved_has_a_name() {
+        assert_eq!(moved("features = features.to(device)"), Some(Moved::Data));
+        assert_eq!(moved("x = jnp.array(x_train)"), Some(Moved::Data));
+        assert_eq!(moved("inputs, targets = inputs.cuda(), targets.cuda()"), Some(Moved::Batch));
+        assert_eq!(moved("data = data.to(args.device)"), Some(Moved::Either));
+        assert_eq!(moved("self.unet.to(device)"), None);
+        assert_eq!(moved("y = y.to(torch.float32)"), None);
+    }
+}
