@@ -10,11 +10,14 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # A page that does not answer for so long hangs.
 PATIENCE_S = 60
+# Chromium reads from 3 and writes to 4. The pipe that it reads was opened first, so that no number is taken twice.
+LAUNCH = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 
 
 def chromium():
@@ -30,11 +33,11 @@ class Browser:
         their_in, our_out = os.pipe()
         our_in, their_out = os.pipe()
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--hide-scrollbars"]
-        # Chromium reads from 3 and writes to 4.
-        script = f'exec "$0" "$@" 3<&{their_in} 4>&{their_out}'
-        command = ["sh", "-c", script, chromium(), *flags, "--remote-debugging-pipe", f"--user-data-dir={self.folder.name}", "about:blank"]
+        launch = [sys.executable, "-c", LAUNCH, str(their_in), str(their_out), chromium()]
+        command = [*launch, *flags, "--remote-debugging-pipe", f"--user-data-dir={self.folder.name}", "about:blank"]
         self.process = subprocess.Popen(command, pass_fds=(their_in, their_out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        os.close(their_in), os.close(their_out)
+        os.close(their_in)
+        os.close(their_out)
         self.out, self.into, self.rest, self.number, self.session = our_out, our_in, b"", 0, None
         self.errors, self.loaded, self.happened = [], [], []
         target = next(each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page")
@@ -111,7 +114,9 @@ class Browser:
     def place(self, selector, x=0.5, y=0.5):
         """The point of an element at these shares of its width and height, brought into sight."""
         find = f"document.querySelector({json.dumps(selector)})"
-        box = self.js(f"(() => {{ const e = {find}; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; }})()")
+        box = self.js(
+            f"(() => {{ const e = {find}; e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; }})()"
+        )
         return box[0] + box[2] * x, box[1] + box[3] * y
 
     def mouse(self, kind, at, **more):

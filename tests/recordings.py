@@ -156,19 +156,42 @@ def leaking_job(seconds=120, name="python"):
         )  # fmt: skip
         if tick % 5 == 0:
             busy = 35 + tick % 60
-            job.gpu(at_ms, 0, total_bytes=16 * GIB, used_bytes=6 * GIB + tick * MB, job_bytes=5 * GIB + tick * MB, busy_percent=busy, temperature_c=61, power_mw=130_000)
+            job.gpu(
+                at_ms,
+                0,
+                total_bytes=16 * GIB,
+                used_bytes=6 * GIB + tick * MB,
+                job_bytes=5 * GIB + tick * MB,
+                busy_percent=busy,
+                temperature_c=61,
+                power_mw=130_000,
+            )
             job.framework(at_ms, 4242, "torch", "cuda:0", 3 * GIB + tick * MB, 5 * GIB, 4 * GIB, 15 * GIB)
         if tick >= 50 and tick % 2 == 0:
             step, waited = step + 1, waited + 60_000
             job.step(at_ms, step, epoch=step // 200, loss=2.3 / (1 + step / 80), waited_us=waited)
         if tick % 50 == 0:
             job.holders(at_ms, (4242, name, rss - 300 * MB, rss), (4243, "worker <1>", 200 * MB, 210 * MB))
-    job.finding(40_000, "leak_host", "Memory grows by 12.4 MB each step; at this rate the limit of 8 GiB is reached at step 590.", bytes_per_step=12.4e6)
+    job.finding(
+        40_000,
+        "leak_host",
+        "Memory grows by 12.4 MB each step; at this rate the limit of 8 GiB is reached at step 590.",
+        bytes_per_step=12.4e6,
+    )
     job.finding(110_000, "near_limit", "95 % of the limit of 8 GiB are in use.", share=0.95)
     job.line(50_000, "phase evaluate begins")
     job.line(58_000, "phase evaluate ends")
     job.line(seconds * 1000, "step 590 loss 0.27")
-    cause = {"code": "leak", "title": "Memory leaks from step to step", "confidence": "likely", "because": ["Resident memory grew by 12.4 MB each step."]}
-    remedy = {"id": "detach_results", "title": "Keep numbers, not tensors with their graphs", "apply": [{"framework": "torch", "code": "total += loss.item()"}]}
+    cause = {
+        "code": "leak",
+        "title": "Memory leaks from step to step",
+        "confidence": "likely",
+        "because": ["Resident memory grew by 12.4 MB each step."],
+    }
+    remedy = {
+        "id": "detach_results",
+        "title": "Keep numbers, not tensors with their graphs",
+        "apply": [{"framework": "torch", "code": "total += loss.item()"}],
+    }
     job.end(seconds * 1000, signal=9, oom_kills=1, explanation={"cause": cause, "remedies": [remedy]})
     return job

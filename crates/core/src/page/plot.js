@@ -124,6 +124,7 @@ const page = (() => {
     for (const series of drawn) if (series.limit) range(series, (at) => { if (series.y[at] <= most) high = Math.max(high, series.y[at]); });
     for (const limit of panel.limits) if (limit.value <= most) high = Math.max(high, limit.value);
     if (panel.unit === "percent") high = Math.max(high, lines.length && high > 50 ? 100 : high);
+    if (panel.unit.startsWith("bytes")) high = Math.max(high, 1024);
     if (high <= low) high = low + 1;
     return [low, high + (high - low) * 0.06];
   }
@@ -256,8 +257,8 @@ const page = (() => {
       if (panel.labels && panel.series.length) {
         const label = panel.names[panel.labels[nearest(panel.series[0], at, true)]];
         said.unshift(label);
-        if (!near || near.kind !== "peak") near = { text: label };
-        else near = { text: near.text + " " + label };
+        // The peak names the request that made it; the last one before it may be a few bytes of another op.
+        if (!near || near.at !== at) near = { text: label };
       }
       panel.box.setAttribute("aria-valuenow", Math.round(at));
       panel.box.setAttribute("aria-valuetext", place(at) + ": " + said.join(", "));

@@ -1,4 +1,4 @@
-// Tables that sort by a click on a head and show the rows with a word; moments that the plots go to.
+// Tables that sort by a click on a head and, where they are long, show the rows with a word; moments that the plots go to.
 document.querySelectorAll("table.sorts").forEach((table) => {
   const heads = [...table.querySelectorAll("thead th")], body = table.tBodies[0];
   const key = (row, column) => {
@@ -21,6 +21,7 @@ document.querySelectorAll("table.sorts").forEach((table) => {
       body.append(...rows);
     });
   });
+  if (body.rows.length < 9) return;
   const label = document.createElement("label"), input = document.createElement("input"), found = document.createElement("output");
   label.className = "filter";
   input.type = "search";

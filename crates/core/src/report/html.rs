@@ -31,7 +31,7 @@ impl Report {
             Verdict::Tight => Tone::Warning,
             Verdict::DoesNotFit => Tone::Bad,
         };
-        page.headline(tone, word, &rest);
+        page.headline(tone, word, rest.trim_start());
         page.paragraph(&job_sentence(self));
         self.fill(&mut page);
         self.help(&mut page);
@@ -212,10 +212,16 @@ impl Report {
             names,
         };
         let peak = timeline.peak.and_then(|place| timeline.moments.get(place));
-        let marks = peak.map(|moment| Mark {
-            at: moment.event,
-            kind: MarkKind::Peak,
-            text: format!("Peak, {}.", human(moment.allocated_bytes())),
+        let marks = peak.map(|moment| {
+            let last = self.peak.at.as_ref().map_or(String::new(), |at| {
+                let layer = if at.layer.is_empty() { String::new() } else { format!(" in {}", at.layer) };
+                format!(", {}: {}{layer}", at.phase, at.op)
+            });
+            Mark {
+                at: moment.event,
+                kind: MarkKind::Peak,
+                text: format!("Peak, {}{last}.", human(moment.allocated_bytes())),
+            }
         });
         let end = timeline.event_count.saturating_sub(1);
         Plots { axis: Axis::Events { end }, panels: vec![panel], marks: marks.into_iter().collect() }

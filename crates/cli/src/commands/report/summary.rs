@@ -30,6 +30,8 @@ pub enum Outcome {
     KilledForMemory,
     /// By a signal.
     Killed,
+    /// It did, but how is not known: it was watched, not started.
+    Ended,
     /// The recording does not have it: brimful was killed, or the job still runs.
     #[default]
     NotRecorded,
@@ -345,7 +347,7 @@ fn outcome(end: &End) -> Outcome {
         (_, Some(_)) => Outcome::Killed,
         (Some(_), None) => Outcome::Failed,
         // A job that was only watched: how it ended is its parent's to know.
-        (None, None) => Outcome::NotRecorded,
+        (None, None) => Outcome::Ended,
     }
 }
 
@@ -375,7 +377,7 @@ mod tests {
         assert_eq!(ended(None, Some(9), Some(1)), Outcome::KilledForMemory);
         assert_eq!(ended(Some(137), None, Some(2)), Outcome::KilledForMemory);
         assert_eq!(ended(None, Some(9), Some(0)), Outcome::Killed);
-        assert_eq!(ended(None, None, None), Outcome::NotRecorded);
+        assert_eq!(ended(None, None, None), Outcome::Ended);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use brimful_core::bytes::human;
 use brimful_core::page::Tone;
+use brimful_monitor::recording::Good;
 use serde_json::Value;
 
 use super::date::{clock, duration};
 use super::open;
 use super::summary::{Outcome, Summary};
-use brimful_monitor::recording::Good;
 
 /// The processes that a sentence names.
 const NAMED: usize = 3;
@@ -36,6 +36,9 @@ pub fn headline(summary: &Summary) -> (Tone, String, String) {
         Outcome::Failed => {
             let code = summary.exit_code.unwrap_or(0);
             (Tone::Bad, "Failed".to_owned(), format!("with exit code {code} {after}."))
+        }
+        Outcome::Ended => {
+            (Tone::Good, "Ended".to_owned(), format!("{after}; how is not known, as it was watched and not started."))
         }
         Outcome::NotRecorded => (
             Tone::Warning,
