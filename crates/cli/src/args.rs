@@ -336,6 +336,10 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
 
+    /// Serve the figures to Prometheus at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
+
     /// No live screen on a terminal; F9 shows it
     #[arg(long)]
     pub plain: bool,
@@ -360,6 +364,10 @@ pub struct WatchArgs {
     /// Record to this file [default: one in ~/.local/state/brimful/runs]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
+
+    /// Serve the figures to Prometheus at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
 
     /// Say nothing until the end
     #[arg(short, long)]

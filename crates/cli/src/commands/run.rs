@@ -24,7 +24,8 @@ use crate::exit::Exit;
 use crate::job::{self, Job};
 use crate::live::words::{several, time};
 use crate::output::{self, Output};
-use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, start};
+use crate::serve::Server;
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, Ways, start};
 use limit::Limit;
 use passing::Passing;
 use shown::Shown;
@@ -38,6 +39,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
     let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
     let limit = limit_bytes.map(Limit::prepare).transpose()?;
+    let server = args.metrics.as_deref().map(Server::bind).transpose()?;
     let place = Place::open(args.output.as_deref())?;
     let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
@@ -54,7 +56,11 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
     let mut running = streams.pass(&mut job.child, &mut passing, &shown)?;
     let drawing = own_terminal.then(|| shown.draw());
-    let mut watching = Watching::begin(job.child.id(), listener, place, start(words(&args.command), limit_bytes));
+    let ways = Ways { listener, place, server };
+    if !args.quiet {
+        ways.say_where();
+    }
+    let mut watching = Watching::begin(job.child.id(), ways, start(words(&args.command), limit_bytes));
     if guards {
         watching.guard();
     }

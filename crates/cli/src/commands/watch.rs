@@ -17,7 +17,8 @@ use crate::args::WatchArgs;
 use crate::exit::Exit;
 use crate::live::words::time;
 use crate::output::{self, Output};
-use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, start};
+use crate::serve::Server;
+use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, Ways, start};
 
 /// Watches until the end.
 pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
@@ -28,7 +29,13 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let Some(command) = command_of(args.pid) else { bail!("there is no process {}, or it may not be seen", args.pid) };
     let listener = args.socket.as_deref().map(Listener::at).transpose()?;
     let start = Start { environment: Default::default(), ..start(command, None) };
-    let mut watching = Watching::begin(args.pid, listener, Place::open(args.output.as_deref())?, start);
+    let server = args.metrics.as_deref().map(Server::bind).transpose()?;
+    let place = Place::open(args.output.as_deref())?;
+    let ways = Ways { listener, place, server };
+    if !args.quiet {
+        ways.say_where();
+    }
+    let mut watching = Watching::begin(args.pid, ways, start);
     let mut next_line_ms = LINE_MS;
     while !watching.has_ended() && !stop.load(Ordering::Relaxed) {
         thread::sleep(INTERVAL);

@@ -22,6 +22,8 @@ use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
 
 use crate::live::State;
+use crate::output;
+use crate::serve::Server;
 
 pub use ending::Ending;
 use gpus::Gpus;
@@ -52,12 +54,33 @@ pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
     }
 }
 
+/// By which ways figures come in and go out; all are opened before a job is started, so that what cannot be is said first.
+#[derive(Default)]
+pub struct Ways {
+    /// From the job's own processes.
+    pub listener: Option<Listener>,
+    /// Into a recording.
+    pub place: Option<Place>,
+    /// To those who ask over HTTP.
+    pub server: Option<Server>,
+}
+
+impl Ways {
+    /// Where figures can be asked for, in words.
+    pub fn say_where(&self) {
+        if let Some(server) = &self.server {
+            output::say(&format!("figures at http://{}/metrics", server.address()));
+        }
+    }
+}
+
 /// Follows a job.
 pub struct Watching {
     began_ns: u64,
     sampler: Option<Sampler>,
     gpus: Gpus,
     listener: Option<Listener>,
+    server: Option<Server>,
     ranks: Ranks,
     judge: Judge,
     /// Findings that nobody has seen yet.
@@ -74,7 +97,7 @@ pub struct Watching {
 
 impl Watching {
     /// Begins; a process that has ended already is followed without figures.
-    pub fn begin(pid: u32, listener: Option<Listener>, place: Option<Place>, start: Start) -> Watching {
+    pub fn begin(pid: u32, ways: Ways, start: Start) -> Watching {
         let root = Path::new("/");
         let start = Start { pid, started_unix_ms: unix_ms(), ..start };
         let cpus = available_parallelism().ok().map(|cpus| cpus.get() as f64);
@@ -82,11 +105,12 @@ impl Watching {
             began_ns: monotonic_ns(),
             sampler: Sampler::new(root, pid).ok(),
             gpus: Gpus::open(),
-            listener,
+            listener: ways.listener,
+            server: ways.server,
             ranks: Ranks::default(),
             judge: Judge::new(None),
             news: Vec::new(),
-            recorder: place.and_then(|place| Recorder::begin(place, &start)),
+            recorder: ways.place.and_then(|place| Recorder::begin(place, &start)),
             summary: Summary::default(),
             state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
@@ -143,6 +167,9 @@ impl Watching {
     fn take(&mut self, frame: &Frame) {
         if let Some(recorder) = &mut self.recorder {
             recorder.push(frame);
+        }
+        if let Some(server) = &self.server {
+            server.take(frame);
         }
         self.summary.take(frame);
         self.state.take(frame);

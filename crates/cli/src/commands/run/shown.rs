@@ -39,6 +39,8 @@ struct View {
     job: vt100::Parser,
     state: State,
     kept: VecDeque<u8>,
+    /// The job has written since it was last drawn.
+    has_output: bool,
 }
 
 /// The thread that draws, until it is dropped.
@@ -112,7 +114,8 @@ impl Shown {
         {
             view.job.screen_mut().set_size(rows, columns);
         }
-        let drawn = view.screen.as_mut().map(|screen| screen.draw(&view.state, view.job.screen()));
+        let has_output = std::mem::take(&mut view.has_output);
+        let drawn = view.screen.as_mut().map(|screen| screen.draw(&view.state, view.job.screen(), has_output));
         if !matches!(drawn, Some(Ok(_))) {
             // No terminal that can be drawn on: from here on it is plain.
             self.0.wants_screen.store(false, Ordering::Relaxed);
@@ -141,6 +144,7 @@ impl Write for Shown {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut view = self.view();
         view.job.process(bytes);
+        view.has_output = true;
         if !self.is_screen() && view.screen.is_none() {
             drop(view);
             io::stdout().write_all(bytes)?;

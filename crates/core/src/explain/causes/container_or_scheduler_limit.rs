@@ -2,7 +2,7 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code, said};
+use super::{Cause, Claim, Code, Confidence, said};
 use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -18,6 +18,10 @@ fn judge(case: &Case) -> Option<Claim> {
     let mut claim = said(case, Code::ContainerOrSchedulerLimit, "the message names a limit, not the machine")?;
     if let Some(limit) = case.numbers.capacity_bytes.filter(|_| case.of(Resource::ContainerLimit)) {
         claim.because.push(format!("the limit is {}", human(limit)));
+    }
+    // The limit is where it ended; growth is why.
+    if case.saw("brimful.leak") {
+        claim.confidence = Confidence::Likely;
     }
     Some(claim)
 }

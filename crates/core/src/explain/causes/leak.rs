@@ -18,6 +18,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() && case.resource != Some(super::super::sign::Resource::ContainerLimit) {
         return None;
     }
+    if let Some(said) = case.seen("brimful.leak") {
+        let claim = Claim::certain("the job was watched: its memory grew from step to step, and went on growing");
+        return claim.map(|claim| Claim { lines: vec![said.line], ..claim });
+    }
     // What is loaded piece by piece grows, and is meant to.
     if let Some(growth) = case.growth.as_ref().filter(|_| case.phase() != Some(Phase::LoadModel)) {
         let because = format!(

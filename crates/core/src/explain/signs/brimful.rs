@@ -24,6 +24,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::NotMemory),
         ..Sign::new("brimful.no_kill", &["the kernel killed nothing for memory"], Weight::Denial)
     },
+    Sign::new("brimful.leak", &[" each step, and has grown by ", " each minute, and has grown by "], Weight::Context),
 ];
 
 /// `… at the memory limit of 300 MiB of its cgroup; it held 284 MiB at its peak`
