@@ -7,6 +7,9 @@ use brimful_monitor::recording::Finding;
 
 use super::state::State;
 
+/// The highest of so long is what meets the limit, not what is held at this moment.
+const RECENT_MS: u64 = 10_000;
+
 /// How the host's memory grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
@@ -50,7 +53,9 @@ impl State {
         let steps_per_ms = self.steps.per_second(self.now_ms).map(|per_second| per_second / 1000.0);
         let by_step = growth.bytes_per_step.zip(steps_per_ms).map(|(bytes, steps)| bytes * steps);
         let bytes_per_ms = by_step.or(growth.bytes_per_minute.map(|bytes| bytes / 60_000.0))?;
-        let left_ms = limit_bytes?.saturating_sub(held_bytes) as f64 / bytes_per_ms;
+        let recent = self.held.over(self.now_ms.saturating_sub(RECENT_MS), self.now_ms.saturating_add(1), 1);
+        let high_bytes = recent.into_iter().flatten().fold(held_bytes as f64, f64::max);
+        let left_ms = (limit_bytes? as f64 - high_bytes).max(0.0) / bytes_per_ms;
         let latest = self.steps.latest();
         let step = latest.zip(steps_per_ms).map(|(mark, pace)| mark.step.saturating_add((left_ms * pace) as u64));
         left_ms.is_finite().then_some(Ahead { left_ms, step, bytes_per_ms })
