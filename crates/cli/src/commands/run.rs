@@ -33,6 +33,8 @@ use streams::Streams;
 
 /// Between two looks for processes that the job left behind and that have ended.
 const REAP_MS: u64 = 1000;
+/// Between two moments that the screen shows.
+const STATE_MS: u64 = 400;
 
 /// Runs the job to its end.
 pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
@@ -64,7 +66,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     if guards {
         watching.guard();
     }
-    let (mut next_line_ms, mut next_reap_ms) = (LINE_MS, REAP_MS);
+    let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
     while !job.ends_within(INTERVAL)? {
         let news = watching.tick();
         if watching.at_ms() >= next_reap_ms {
@@ -73,7 +75,10 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
         }
         if let Some(running) = &mut running {
             running.resize(shown.job_size());
-            shown.set_state(&watching.state);
+            if watching.at_ms() >= next_state_ms {
+                next_state_ms = watching.at_ms() + STATE_MS;
+                shown.set_state(&watching.state);
+            }
         }
         if !args.quiet && !shown.is_screen() {
             news.iter().for_each(|finding| output::say(&finding.text));

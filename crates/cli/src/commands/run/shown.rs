@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -19,6 +20,8 @@ use crate::live::{Screen, State, panel_size};
 
 /// Output that is kept for after the screen.
 const KEPT_BYTES: usize = 4 << 20;
+/// Lines of the job's output that are kept above its part of the screen.
+const LINES_ABOVE: usize = 200;
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -33,7 +36,6 @@ struct Shared {
     colour: bool,
 }
 
-#[derive(Default)]
 struct View {
     screen: Option<Screen>,
     job: vt100::Parser,
@@ -52,7 +54,11 @@ pub struct Drawing {
 impl Shown {
     /// Plain output, until somebody draws.
     pub fn new(wants_screen: bool, colour: bool) -> Shown {
-        let view = Mutex::new(View::default());
+        // With lines above it, so that a window that grows has something to show there.
+        let job =
+            vt100::Parser::new(NonZeroU16::MIN.saturating_add(23), NonZeroU16::MIN.saturating_add(79), LINES_ABOVE);
+        let view = View { screen: None, job, state: State::default(), kept: VecDeque::new(), has_output: false };
+        let view = Mutex::new(view);
         Shown(Arc::new(Shared { view, is_over: AtomicBool::new(false), wants_screen: wants_screen.into(), colour }))
     }
 
@@ -78,10 +84,12 @@ impl Shown {
         self.0.wants_screen.load(Ordering::Relaxed)
     }
 
-    /// Takes what is to be shown.
+    /// Takes what is to be shown, if anybody looks.
     pub fn set_state(&self, state: &State) {
         // Not waited for: the thread that watches never hangs on a terminal.
-        if let Ok(mut view) = self.0.view.try_lock() {
+        if self.is_screen()
+            && let Ok(mut view) = self.0.view.try_lock()
+        {
             view.state = state.clone();
         }
     }
