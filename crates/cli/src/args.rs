@@ -336,6 +336,10 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
 
+    /// Compare with a plan: the JSON of 'brimful plan --format json'
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+
     /// Serve the figures to Prometheus at this address, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,

@@ -25,11 +25,12 @@ use crate::job::{self, Job};
 use crate::live::words::{several, time};
 use crate::output::{self, Output};
 use crate::serve::Server;
-use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, Ways, start};
+use crate::watching::{Ending, INTERVAL, LINE_CHARS, LINE_MS, Place, Planned, Watching, Ways, start};
 use limit::Limit;
 use passing::Passing;
 use shown::Shown;
 use streams::Streams;
+use terminal::Running;
 
 /// Between two looks for processes that the job left behind and that have ended.
 const REAP_MS: u64 = 1000;
@@ -39,13 +40,15 @@ const STATE_MS: u64 = 400;
 /// Runs the job to its end.
 pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
+    let planned = args.plan.as_deref().map(Planned::read).transpose()?;
     let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
     let limit = limit_bytes.map(Limit::prepare).transpose()?;
     let server = args.metrics.as_deref().map(Server::bind).transpose()?;
     let place = Place::open(args.output.as_deref())?;
     let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
-    let listener = agent::put_in(program, &mut command);
+    let ways = Ways { listener: agent::put_in(program, &mut command), place, server };
+
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();
     let start_it = move || streams.start(command);
@@ -56,9 +59,8 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut job = Job::of(child, program, own_terminal)?;
     let mut passing = Passing::new();
     let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
-    let mut running = streams.pass(&mut job.child, &mut passing, &shown)?;
+    let running = streams.pass(&mut job.child, &mut passing, &shown)?;
     let drawing = own_terminal.then(|| shown.draw());
-    let ways = Ways { listener, place, server };
     if !args.quiet {
         ways.say_where();
     }
@@ -66,57 +68,75 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     if guards {
         watching.guard();
     }
-    let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
-    while !job.ends_within(INTERVAL)? {
-        let news = watching.tick();
-        if watching.at_ms() >= next_reap_ms {
-            next_reap_ms = watching.at_ms() + REAP_MS;
-            orphans::reap(job.child.id());
-        }
-        if let Some(running) = &mut running {
-            running.resize(shown.job_size());
-            if watching.at_ms() >= next_state_ms {
-                next_state_ms = watching.at_ms() + STATE_MS;
-                shown.set_state(&watching.state);
-            }
-        }
-        if !args.quiet && !shown.is_screen() {
-            news.iter().for_each(|finding| output::say(&finding.text));
-            if !own_terminal && watching.at_ms() >= next_line_ms {
-                next_line_ms = watching.at_ms() + LINE_MS;
-                output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
-            }
-        }
-    }
+    follow(&mut job, &mut watching, running, &shown, args.quiet)?;
+
     let status = job.wait()?;
     let ending = watching.ending(status.code(), job::signal(status));
-    let evidence = ending.evidence();
-    let explanation = passing.end(&evidence);
+    let explanation = passing.end(&ending.evidence());
+    // The terminal is the user's again before anything is said.
     drop(drawing);
-    drop(running);
     // What is no memory failure speaks for itself: its own last words are on the screen.
     let is_memory = explanation.cause.as_ref().is_some_and(|cause| cause.code != Code::NotMemory);
     let explained = (!ending.is_success() && is_memory).then_some(explanation);
     if !args.quiet {
-        output::say(&format!("{} after {}", ending.sentence(), time(watching.at_ms())));
-        evidence.iter().for_each(|line| output::say(line));
-        watching.summary.lines().iter().for_each(|line| output::say(line));
-        let left = watching.left();
-        if let Some(first) = left.first() {
-            let left = several(left.len() as u64, "process", "processes");
-            output::say(&format!("{left} of the job still run: brimful watch {first}"));
-        }
+        tell(&ending, &watching, planned.as_ref());
         if let Some(explanation) = &explained {
-            let style = Style { colour: output.colour(), width: output.width() };
-            output::tell(&explanation.to_text(style));
+            output::tell(&explanation.to_text(Style { colour: output.colour(), width: output.width() }));
         }
     }
     let recorded = watching.finish(&ending, explained.map(serde_json::to_value).transpose()?);
     if let (false, Some(path)) = (args.quiet, recorded) {
-        output::say(&format!("recorded in {}", path.display()));
+        output::say(&format!("recorded in {0} (brimful report {0})", path.display()));
     }
-    drop(limit);
     Ok(Exit::Job(job::code(status)))
+}
+
+/// Watches until the job's first process has ended.
+fn follow(
+    job: &mut Job,
+    watching: &mut Watching,
+    mut terminal: Option<Running>,
+    shown: &Shown,
+    is_quiet: bool,
+) -> anyhow::Result<()> {
+    let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
+    while !job.ends_within(INTERVAL)? {
+        let news = watching.tick();
+        let at_ms = watching.at_ms();
+        if at_ms >= next_reap_ms {
+            next_reap_ms = at_ms + REAP_MS;
+            orphans::reap(job.child.id());
+        }
+        if let Some(terminal) = &mut terminal {
+            terminal.resize(shown.job_size());
+            if at_ms >= next_state_ms {
+                next_state_ms = at_ms + STATE_MS;
+                shown.set_state(&watching.state);
+            }
+        }
+        if is_quiet || shown.is_screen() {
+            continue;
+        }
+        news.iter().for_each(|finding| output::say(&finding.text));
+        // On a terminal, lines would come between those of a progress bar.
+        if terminal.is_none() && at_ms >= next_line_ms {
+            next_line_ms = at_ms + LINE_MS;
+            output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
+        }
+    }
+    Ok(())
+}
+
+/// How it ended, and what it used.
+fn tell(ending: &Ending, watching: &Watching, planned: Option<&Planned>) {
+    output::say(&format!("{} after {}", ending.sentence(), time(watching.at_ms())));
+    let lines = ending.evidence().into_iter().chain(watching.summary.lines());
+    lines.chain(planned.and_then(|planned| planned.line(&watching.summary))).for_each(|line| output::say(&line));
+    let left = watching.left();
+    if let Some(first) = left.first() {
+        let left = several(left.len() as u64, "process", "processes");
+        output::say(&format!("{left} of the job still run: brimful watch {first}"));
+    }
 }
 
 fn words(command: &[OsString]) -> Vec<String> {

@@ -5,6 +5,7 @@
 
 mod ending;
 mod gpus;
+mod planned;
 mod recorder;
 mod summary;
 
@@ -27,6 +28,7 @@ use crate::serve::Server;
 
 pub use ending::Ending;
 use gpus::Gpus;
+pub use planned::Planned;
 pub use recorder::Place;
 use recorder::{Recorder, unix_ms};
 pub use summary::Summary;

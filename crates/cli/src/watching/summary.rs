@@ -95,6 +95,16 @@ impl Summary {
         self.peak.map(|(bytes, ..)| bytes)
     }
 
+    /// The most that tensors of a framework held on one device.
+    pub fn tensor_peak_bytes(&self) -> Option<u64> {
+        self.frameworks.iter().map(|(_, peak)| *peak).max().filter(|&peak| peak > 0)
+    }
+
+    /// The most that was held on one GPU.
+    pub fn gpu_peak_bytes(&self) -> Option<u64> {
+        self.gpus.iter().map(|(_, peak, _)| *peak).max().filter(|&peak| peak > 0)
+    }
+
     /// The last sample that saw the job.
     pub fn last(&self) -> Option<&Sample> {
         self.last.as_ref()
