@@ -64,10 +64,11 @@ pub struct Leak {
 }
 
 impl Leak {
-    /// How sure it is, from 0 to 1: the rate's interval is narrow and the order far from chance.
+    /// How sure it is, from 0 to 1: the rate's interval is narrow and the order far from chance. Every standard deviation beyond the first
+    /// halves the doubt: what is said at all, at three of them, has three quarters.
     pub fn confidence(&self) -> f64 {
         let width = (self.high_bytes_per_x - self.low_bytes_per_x) / (2.0 * self.bytes_per_x);
-        (1.0 - width.clamp(0.0, 1.0) / 2.0) * (self.z / 6.0).clamp(0.0, 1.0)
+        (1.0 - width.clamp(0.0, 1.0) / 2.0) * (1.0 - (1.0 - self.z).exp2()).clamp(0.0, 1.0)
     }
 }
 
