@@ -72,7 +72,7 @@ fn a_leak_by_steps_has_its_rate_and_its_end() {
     assert_eq!(leak.code, "leak_host");
     assert_eq!(
         leak.text,
-        "host memory grows by 2.00 MiB each step, and has grown by 840 MiB (confidence 99 %); at this rate the limit of 8.00 GiB is \
+        "host memory grows by 2.00 MiB each step, and has grown by 840 MiB (confidence 98 %); at this rate the limit of 8.00 GiB is \
          reached at step 3,585, in about 10 minutes"
     );
     let figure = |name: &str| leak.figures[name];

@@ -15,6 +15,8 @@ pub struct Rule {
     pub floor_bytes: f64,
     /// Sizes of which the lowest is looked at.
     pub window_sizes: usize,
+    /// Steps, or minutes, that are as good as so many sizes: fast steps are not all looked at.
+    pub window_x: f64,
     /// Steps, or minutes, before anything can be said.
     pub least_x: f64,
     /// Steps, or minutes, after which it can be trusted: when a [`Watch`](super::Watch) first looks.
@@ -23,12 +25,16 @@ pub struct Rule {
 
 impl Rule {
     /// For a series with one size for each step.
-    pub const STEPS: Rule = Rule { floor_bytes: 20e6, window_sizes: 20, least_x: 200.0, enough_x: 590.0 };
+    pub const STEPS: Rule =
+        Rule { floor_bytes: 20e6, window_sizes: 20, window_x: 20.0, least_x: 200.0, enough_x: 590.0 };
     /// For a series over minutes, at ten sizes a second. Loading data is even growth, too: nothing is said for a while, and where steps are
     /// known they are the better series.
-    pub const MINUTES: Rule = Rule { floor_bytes: 20e6, window_sizes: 100, least_x: 5.0, enough_x: 15.0 };
+    pub const MINUTES: Rule =
+        Rule { floor_bytes: 20e6, window_sizes: 100, window_x: f64::INFINITY, least_x: 5.0, enough_x: 15.0 };
 }
 
+/// A window has no fewer sizes, however many steps it is.
+const LEAST_SIZES: usize = 5;
 /// Fewer say nothing.
 const LEAST_WINDOWS: usize = 8;
 /// More cost time and say no more; fewer are longer.
@@ -64,10 +70,11 @@ pub struct Leak {
 }
 
 impl Leak {
-    /// How sure it is, from 0 to 1: the rate's interval is narrow and the order far from chance.
+    /// How sure it is, from 0 to 1: the rate's interval is narrow and the order far from chance. Every standard deviation beyond the first
+    /// halves the doubt: what is said at all, at three of them, has three quarters.
     pub fn confidence(&self) -> f64 {
         let width = (self.high_bytes_per_x - self.low_bytes_per_x) / (2.0 * self.bytes_per_x);
-        (1.0 - width.clamp(0.0, 1.0) / 2.0) * (self.z / 6.0).clamp(0.0, 1.0)
+        (1.0 - width.clamp(0.0, 1.0) / 2.0) * (1.0 - (1.0 - self.z).exp2()).clamp(0.0, 1.0)
     }
 }
 
@@ -81,7 +88,7 @@ pub fn leak(series: &Series, rule: Rule) -> Option<Leak> {
 }
 
 fn leak_in(series: &Series, rule: Rule, most_windows: usize) -> Option<Leak> {
-    let windows = series.windows(series.buckets().len() / 4, rule.window_sizes, most_windows);
+    let windows = series.windows(series.buckets().len() / 4, window_sizes(series, rule), most_windows);
     if windows.len() < LEAST_WINDOWS {
         return None;
     }
@@ -99,6 +106,13 @@ fn leak_in(series: &Series, rule: Rule, most_windows: usize) -> Option<Leak> {
         from_x: first.first_x,
         to_x: last.last_x,
     })
+}
+
+/// The sizes of a window: as many as the rule says, or fewer where steps lie between them.
+fn window_sizes(series: &Series, rule: Rule) -> usize {
+    let enough = rule.window_x / series.spacing_x().max(f64::MIN_POSITIVE);
+    // Infinite is as many as the rule says.
+    rule.window_sizes.min((enough.ceil() as usize).max(LEAST_SIZES))
 }
 
 /// Whether the last half grows, by a part of the floor and of the pace of the whole, and the last third is not clearly slower than the one before.

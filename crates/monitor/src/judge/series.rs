@@ -90,6 +90,15 @@ impl Series {
         buckets.get(buckets.len() % length..).unwrap_or_default().chunks_exact(length).filter_map(join).collect()
     }
 
+    /// Steps, or minutes, from one size to the next, on average.
+    pub fn spacing_x(&self) -> f64 {
+        let sizes =
+            (self.buckets.len().saturating_sub(1) * self.sizes_in_bucket + self.sizes_in_last).saturating_sub(1);
+        let length_x =
+            self.buckets.first().zip(self.buckets.last()).map_or(0.0, |(first, last)| last.last_x - first.first_x);
+        if sizes == 0 { 0.0 } else { length_x / sizes as f64 }
+    }
+
     /// All buckets.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
