@@ -128,8 +128,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-pub(super) const PREDICT: &[&str] =
-    &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
 pub(super) const TRAIN: &[&str] = &[
     "train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator",
     "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model",
