@@ -1,7 +1,8 @@
 //! What a job was doing when it failed.
 //!
-//! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
-//! through the model the outer ones say whether it was training. What no frame shows stays unknown.
+//! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides, by tables of
+//! words (`words`), by its calls (`calls`) or by its name (`names`); for the passes through the model the outer ones say whether it was training.
+//! Where no frame shows it, the job's own lines around the failure may. Else it stays unknown.
 
 mod calls;
 mod names;

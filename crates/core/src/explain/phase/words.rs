@@ -1,6 +1,7 @@
 //! The words by which a frame or a line of a log shows what a job was doing.
 //!
-//! In: nothing. Out: tables. They come from the frameworks' sources and from users' tracebacks; a new library is one more word here.
+//! In: nothing. Out: tables. They come from the frameworks' sources and from users' tracebacks. Only what a name does not say by itself stands
+//! here: `_apply`, `_foreach`, the file of a library. `load_checkpoint` and `unet.to(device)` are read as words (`names`, `calls`).
 
 use super::Phase;
 
