@@ -45,8 +45,10 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 6] =
-    ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time"];
+const STRONG_DENIALS: [&str; 7] = [
+    "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
+    "allocator.nothing",
+];
 
 impl Case {
     /// Puts the sightings together.

@@ -1,7 +1,8 @@
 //! What a job was doing when it failed.
 //!
-//! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides; for the passes
-//! through the model the outer ones say whether it was training. What no frame shows stays unknown.
+//! In: the frames above an error. Out: a [`Phase`] and the frame that shows it. The innermost frame that says something decides, by tables of
+//! words (`words`), by its calls (`calls`) or by its name (`names`); for the passes through the model the outer ones say whether it was training.
+//! Where no frame shows it, the job's own lines around the failure may. Else it stays unknown.
 
 mod calls;
 mod names;
@@ -11,7 +12,7 @@ pub use calls::{Moved, creates, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
-use words::{PREDICT, RULES, TOLD, TRAIN};
+use words::{RULES, TOLD, TRAIN};
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
-        let measures = |frame: &&Frame| evaluation(frame) || named(frame, PREDICT) || evaluates(&frame.code);
+        let measures = |frame: &&Frame| evaluation(frame) || predicts(frame) || evaluates(&frame.code);
         let frame = frames.iter().find(measures)?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
@@ -141,7 +142,10 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
     let evaluating = frames.iter().find(|frame| {
-        inside_model && (evaluation(frame) || (training && named(frame, PREDICT)) || evaluates(&frame.code))
+        inside_model
+            && (evaluation(frame)
+                || ((training || phase == Phase::MoveData) && predicts(frame))
+                || evaluates(&frame.code))
     });
     if let Some(frame) = evaluating.filter(|_| phase != Phase::LoadData || training) {
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
@@ -235,6 +239,12 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 fn evaluation(frame: &Frame) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     names::evaluates(&names::words(function))
+}
+
+/// A name of prediction: `predict_step`, `sliding_window_inference`.
+fn predicts(frame: &Frame) -> bool {
+    let function = frame.function.rsplit('.').next().unwrap_or("");
+    names::predicts(&names::words(function))
 }
 
 /// Training is handed its evaluation data, too.

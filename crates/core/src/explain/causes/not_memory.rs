@@ -35,6 +35,7 @@ fn judge(case: &Case) -> Option<Claim> {
         "cuda.illegal" => "a kernel used a wrong address; the device had memory left",
         "cuda.versions" => "driver, CUDA and libraries do not match, or there is no usable GPU",
         "api.quota" => "a service refused a request because of a quota or a rate, not because of memory",
+        "allocator.nothing" => "nothing was asked for: a tensor without elements, or a size that overflowed",
         "nccl.timeout" => {
             "a process waited for another one or for the network and gave up; look at the first rank that failed"
         }

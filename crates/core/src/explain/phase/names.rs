@@ -108,6 +108,12 @@ pub(super) fn evaluates(words: &[String]) -> bool {
     (any(words, EVALUATES) || tests) && !any(words, &["cross", "split", "train"])
 }
 
+/// Whether words speak of prediction alone: `fit_predict` fits first.
+pub(super) fn predicts(words: &[String]) -> bool {
+    let predicts = any(words, &["predict", "prediction", "infer", "inference"]) || words == ["test", "on", "batch"];
+    predicts && !any(words, &["fit"])
+}
+
 /// What a line of a job's own output says it is doing: `Loading checkpoint shards`, `Saving model`, `predicting case_0002`.
 pub(super) fn of_line(line: &str) -> Option<Phase> {
     let plain = line.split_whitespace().filter(|word| !word.contains(['/', '\\', '=', '(']));
@@ -154,6 +160,16 @@ mod tests {
         assert_eq!(of_name("get_model"), Some(Phase::LoadModel));
         assert_eq!(of_name("get_device_module"), None);
         assert_eq!(of_name("train_model"), None);
+    }
+
+    #[test]
+    fn evaluation_has_many_names() {
+        let evaluation = |name: &str| evaluates(&words(name));
+        assert!(["val_one_epoch", "TestAll", "run_eval_harness", "validation_step"].into_iter().all(evaluation));
+        assert!(
+            !["cross_validation", "train_validation_split", "retrieval", "test_something"].into_iter().any(evaluation)
+        );
+        assert!(predicts(&words("sliding_window_inference")) && !predicts(&words("fit_predict")));
     }
 
     #[test]

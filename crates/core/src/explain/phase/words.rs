@@ -1,6 +1,7 @@
 //! The words by which a frame or a line of a log shows what a job was doing.
 //!
-//! In: nothing. Out: tables. They come from the frameworks' sources and from users' tracebacks; a new library is one more word here.
+//! In: nothing. Out: tables. They come from the frameworks' sources and from users' tracebacks. Only what a name does not say by itself stands
+//! here: `_apply`, `_foreach`, the file of a library. `load_checkpoint` and `unet.to(device)` are read as words (`names`, `calls`).
 
 use super::Phase;
 
@@ -128,8 +129,6 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-pub(super) const PREDICT: &[&str] =
-    &["predict", "predict_step", "predict_on_batch", "predict_generator", "evaluate_generator", "test_on_batch"];
 pub(super) const TRAIN: &[&str] = &[
     "train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator",
     "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model",

@@ -10,6 +10,14 @@ const NOT_MEMORY: Option<Code> = Some(Code::NotMemory);
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
+        cause: Some(Code::NotMemory),
+        ..Sign::new(
+            "allocator.nothing",
+            &["tried to allocate 0 bytes", "Request to allocate 0 bytes", "when allocating 0."],
+            Weight::Denial,
+        )
+    },
+    Sign {
         cause: NOT_MEMORY,
         ..Sign::new(
             "cuda.assert",

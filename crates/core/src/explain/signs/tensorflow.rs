@@ -261,8 +261,8 @@ fn dump(text: &str, numbers: &mut Numbers) {
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| bytes_after(text, "InUse:"));
     }
     numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "Sum Total of in-use chunks:"));
-    // `1 Chunks of size 18924364800 totalling 17.62GiB`: one tensor, and not many of a size.
-    let chunk = after(text, " 1 Chunks of size").and_then(quantity).map(Quantity::bytes);
+    // `1 Chunks of size 18924364800 totalling 17.62GiB`
+    let chunk = bytes_after(text, "Chunks of size");
     numbers.largest_in_use_bytes = numbers.largest_in_use_bytes.max(chunk);
     numbers.reserved_bytes = numbers
         .reserved_bytes
