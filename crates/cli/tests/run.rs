@@ -83,6 +83,20 @@ fn can_limit() -> bool {
     can
 }
 
+/// Runs a script that mounts what it likes; none where that is not allowed, which is said.
+fn in_a_namespace(script: &str) -> Option<Output> {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).env("BRIMFUL_PYTHON", "/nowhere/python");
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| !stderr(output).contains("unshare:") && !stderr(output).contains("mount:"));
+    if output.is_none() {
+        eprintln!("skipped: no mount namespace can be made here");
+    }
+    output
+}
+
 #[test]
 fn streams_and_exit_code_are_the_jobs_own() {
     let folder = Folder::new();
@@ -302,15 +316,7 @@ fn a_job_without_proc_runs_and_nothing_is_made_up() {
         env!("CARGO_BIN_EXE_brimful"),
         recording.display()
     );
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", &inner])
-        .env("BRIMFUL_PYTHON", "/nowhere/python")
-        .output()
-        .unwrap();
-    if stderr(&output).contains("unshare") || stderr(&output).contains("mount:") {
-        eprintln!("skipped: no mount namespace can be made here");
-        return;
-    }
+    let Some(output) = in_a_namespace(&inner) else { return };
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(4), "ran\n"), "{}", stderr(&output));
     assert!(samples(&folder.frames()).iter().all(|sample| sample.rss_bytes.unwrap_or(0) == 0));
     assert!(stderr(&output).contains("the job ended with exit code 4"));
@@ -324,17 +330,57 @@ fn without_a_cgroup_the_address_space_is_limited_and_that_is_said() {
         env!("CARGO_BIN_EXE_brimful"),
         folder.recording().display()
     );
-    let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", &inner])
-        .env("BRIMFUL_PYTHON", "/nowhere/python")
-        .output()
-        .unwrap();
-    if stderr(&output).contains("unshare") || stderr(&output).contains("mount:") {
-        eprintln!("skipped: no mount namespace can be made here");
-        return;
-    }
+    let Some(output) = in_a_namespace(&inner) else { return };
     assert!(stderr(&output).contains("of address space instead"), "{}", stderr(&output));
     assert_eq!(stdout(&output).lines().next(), Some("204800"));
+}
+
+#[test]
+fn a_disk_that_fills_up_while_a_job_runs_is_said_once() {
+    let folder = Folder::new();
+    let place = folder.0.path().join("small");
+    let inner = format!(
+        "mkdir -p {0} && mount -t tmpfs -o size=4k none {0} && exec {1} run -o {0}/a.run -- sh -c 'head -c 1M /dev/zero > {0}/fill 2>/dev/null; sleep 2.5; echo done'",
+        place.display(),
+        env!("CARGO_BIN_EXE_brimful")
+    );
+    let Some(output) = in_a_namespace(&inner) else { return };
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "done\n"), "{}", stderr(&output));
+    let said = stderr(&output);
+    let complaints = said.lines().filter(|line| line.contains("No space left")).count();
+    assert!((1..=2).contains(&complaints), "{said}");
+}
+
+#[test]
+fn a_job_that_moves_to_another_cgroup_is_followed() {
+    if !can_limit() {
+        return;
+    }
+    let folder = Folder::new();
+    // The job moves itself below the group that it is in, as batch systems do with it.
+    let script = "own=$(sed -n 's/.*:memory:\\(.*\\)/\\/sys\\/fs\\/cgroup\\/memory\\1/p' /proc/self/cgroup); new=$own/moved-$$; \
+        mkdir $new && echo 90M > $new/memory.limit_in_bytes && echo $$ > $new/cgroup.procs || exit 77; sleep 3; echo $$ > $own/cgroup.procs; rmdir $new";
+    let output = folder.run(&[], &["sh", "-c", script]);
+    if output.status.code() == Some(77) {
+        eprintln!("skipped: no cgroup of version 1 can be made here");
+        return;
+    }
+    let limits: Vec<u64> = samples(&folder.frames()).iter().filter_map(|sample| sample.cgroup_limit_bytes).collect();
+    assert!(limits.contains(&(90 << 20)), "{limits:?} {}", stderr(&output));
+}
+
+#[test]
+fn a_job_that_drops_its_privileges_is_followed() {
+    let folder = Folder::new();
+    let script = "x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 1.5; echo ${#x}; id -u";
+    let output = folder.run(&[], &["setpriv", "--reuid=65534", "--clear-groups", "sh", "-c", script]);
+    if !output.status.success() {
+        eprintln!("skipped: privileges cannot be dropped here: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(stdout(&output), "30000000\n65534\n");
+    let held = samples(&folder.frames()).iter().filter_map(|sample| sample.rss_bytes).max().unwrap();
+    assert!(held > 30_000_000, "{held}");
 }
 
 #[test]
