@@ -22,8 +22,8 @@ from pathlib import Path
 JOB = "x = []\nimport time\nwhile True:\n    x.append(bytearray(1 << 18))\n    time.sleep(0.01)"
 
 
-def kill_one(brimful, number, chance):
-    """One run: who was killed, seconds after the start, the seconds that are missing, and whether its end is recorded."""
+def kill_one(brimful, chance):
+    """One run: who was killed, how many seconds after the start, and how many seconds are missing; none if it does not open."""
     victim, after_s = chance.choice(["job", "brimful"]), chance.uniform(0.2, 4)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.run"
@@ -41,10 +41,11 @@ def kill_one(brimful, number, chance):
         if victim == "brimful":
             os.kill(job, signal.SIGKILL)
         report = subprocess.run([brimful, "report", str(path), "--format", "csv"], capture_output=True, text=True)
-        rows = list(csv.DictReader(io.StringIO(report.stdout))) if report.returncode == 0 else []
-        if not rows:
+        if report.returncode != 0:
             return victim, after_s, None
-        return victim, after_s, lived_s - float(rows[-1]["at_ms"]) / 1000
+        # One that was killed before its first half second may have no sample yet.
+        last_ms = max((float(row["at_ms"]) for row in csv.DictReader(io.StringIO(report.stdout))), default=0)
+        return victim, after_s, lived_s - last_ms / 1000
 
 
 def main():
@@ -55,7 +56,7 @@ def main():
     args = parser.parse_args()
     with ThreadPoolExecutor(4) as pool:
         chances = [random.Random(args.seed * 1000 + number) for number in range(args.runs)]
-        results = list(pool.map(lambda pair: kill_one(args.brimful, *pair), enumerate(chances)))
+        results = list(pool.map(lambda chance: kill_one(args.brimful, chance), chances))
     opened = [missing for _, _, missing in results if missing is not None]
     of = {who: [missing for victim, _, missing in results if victim == who and missing is not None] for who in ("job", "brimful")}
     worst = {who: max(missing, default=0.0) for who, missing in of.items()}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::MonitorError;
 use crate::readings::cgroup::Cgroup;
 use crate::readings::disk::Disk;
-use crate::readings::process::{self, ProcessId, Stat};
+use crate::readings::process::{self, ProcessId};
 use crate::readings::{Answer, tree};
 use crate::sample::Sample;
 
@@ -22,7 +22,6 @@ mod rare;
 pub(crate) mod schedule;
 
 pub use member::Member;
-use newcomers::Mark;
 use schedule::Every;
 
 /// Watches one job.
@@ -37,7 +36,7 @@ pub struct Sampler {
     last_pid: Option<u64>,
     seen_pid: Option<u64>,
     samples: u64,
-    mark: Mark,
+    left_out: Option<u32>,
     /// Sums that must not fall when a process ends before its parent has waited for it.
     cpu_ms: u64,
     disk: Disk,
@@ -65,7 +64,7 @@ impl Sampler {
             last_pid: None,
             seen_pid: None,
             samples: 0,
-            mark: Mark::default(),
+            left_out: None,
             cpu_ms: 0,
             disk: Disk::default(),
             second: Every::ms(1000),
@@ -78,6 +77,11 @@ impl Sampler {
     /// From now on all children of this process are the job's: it takes in those whose parents have ended.
     pub fn guarded_by(&mut self, pid: u32) {
         self.guardian = Some(pid);
+    }
+
+    /// This process is not the job's, though the job may have started it: whoever watches it.
+    pub fn leave_out(&mut self, pid: u32) {
+        self.left_out = Some(pid);
     }
 
     /// Takes a sample. Times that do not rise are taken as they come: nothing is read twice for them.
@@ -130,9 +134,8 @@ impl Sampler {
         self.early_scan.done(at_ms);
         (self.last_pid, self.seen_pid) = (last_pid, last_pid);
         let known: Vec<ProcessId> = self.members.iter().map(|member| member.id).chain([self.first]).collect();
-        let (root, mark, first, guardian) = (&self.root, &mut self.mark, self.first, self.guardian);
-        let is_adopted = |stat: &Stat| Some(stat.parent_pid) == guardian;
-        let scan = tree::scan(root, &known, |stat| is_adopted(stat) || mark.is_on(root, stat, first));
+        let mut scan = tree::scan(&self.root, &known, |stat| Some(stat.parent_pid) == self.guardian);
+        scan.processes.retain(|stat| Some(stat.id.pid) != self.left_out);
         // A look costs some 25 µs for each process of the machine: a quarter of a percent of a core at most.
         self.early_scan.at_least_ms(10 * scan.looked_at as u64);
         self.scan.at_least_ms(10 * scan.looked_at as u64);

@@ -155,24 +155,32 @@ fn a_new_process_is_found_at_the_next_sample_and_a_thread_is_none() {
 }
 
 #[test]
-fn a_process_that_left_its_parent_is_known_by_its_mark() {
+fn a_process_that_left_its_parent_is_known_by_its_guardian() {
     let machine = Machine::new();
-    machine.process(100, 1, 50, 1000, 4);
-    for (pid, environment, start) in [(200, "A=1\0B=mark-7\0", 60), (201, "A=1\0", 60), (202, "B=mark-7\0", 40)] {
-        machine.process(pid, 1, start, 10, 4);
-        machine.put(&format!("proc/{pid}/environ"), environment);
+    machine.process(100, 9, 50, 1000, 4);
+    for (pid, parent) in [(200, 9), (201, 1), (202, 200)] {
+        machine.process(pid, parent, 60, 10, 4);
     }
     let mut sampler = Sampler::new(machine.root(), 100).unwrap();
-    sampler.recognise("mark-7");
-    // One is a stranger's, one is older than the job.
-    assert_eq!(sampler.sample(0).rss_bytes, Some(1010 * page_bytes()));
-    machine.process(501, 1, 70, 5, 4);
-    machine.put("proc/501/environ", "B=mark-7\0");
+    sampler.guarded_by(9);
+    // A stranger is left out.
+    assert_eq!(sampler.sample(0).rss_bytes, Some(1020 * page_bytes()));
+    machine.process(501, 9, 70, 5, 4);
     machine.put("proc/loadavg", "0.1 0.1 0.1 1/99 501\n");
-    assert_eq!(sampler.sample(100).process_count, Some(3));
+    assert_eq!(sampler.sample(100).process_count, Some(4));
     machine.end(100);
-    assert_eq!(sampler.sample(2100).rss_bytes, Some(15 * page_bytes()));
+    assert_eq!(sampler.sample(2100).rss_bytes, Some(25 * page_bytes()));
     assert!(!sampler.has_ended());
+}
+
+#[test]
+fn whoever_watches_is_not_the_jobs() {
+    let machine = Machine::new();
+    machine.process(100, 1, 50, 1000, 4);
+    machine.process(101, 100, 60, 500, 4);
+    let mut sampler = Sampler::new(machine.root(), 100).unwrap();
+    sampler.leave_out(101);
+    assert_eq!(sampler.sample(0).rss_bytes, Some(1000 * page_bytes()));
 }
 
 #[test]

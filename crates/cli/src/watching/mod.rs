@@ -105,7 +105,7 @@ impl Watching {
         let cpus = available_parallelism().ok().map(|cpus| cpus.get() as f64);
         let mut watching = Watching {
             began_ns: monotonic_ns(),
-            sampler: Sampler::new(root, pid).ok(),
+            sampler: Sampler::new(root, pid).ok().map(without_us),
             gpus: Gpus::open(),
             listener: ways.listener,
             server: ways.server,
@@ -243,4 +243,10 @@ impl Watching {
 fn left(sampler: Option<&Sampler>) -> Vec<u32> {
     let members = sampler.into_iter().flat_map(Sampler::members);
     members.filter(|member| member.is_here()).map(|member| member.id.pid).collect()
+}
+
+/// A job that is watched from within has started us.
+fn without_us(mut sampler: Sampler) -> Sampler {
+    sampler.leave_out(std::process::id());
+    sampler
 }

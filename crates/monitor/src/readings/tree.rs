@@ -1,7 +1,7 @@
 //! A job's processes: the first one, its children, theirs, and those that it left behind.
 //!
 //! In: every `/proc/*/stat`, and the processes that are known to be the job's. Out: [`Scan`]. A child whose parent ended is given to
-//! another parent; it is found as long as it, or a process above it, was seen before. A number that was given to a new process is
+//! another parent; it is found as long as it, or a process above it, was seen before, or its new parent is the job's guardian. A number that was given to a new process is
 //! not ours. Not found: a process that was never seen before its parent ended, and those of other PID namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
