@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -17,8 +17,14 @@ test: lint test-rust test-python ## Everything that CI runs
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
-test-python: build package lint-python ## End-to-end tests against real frameworks, in a virtual environment of their own
+test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
 	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile
+
+# The pages are tested in a real browser; where none can be had, those tests are skipped by name, and nothing fails.
+browser: ## Install Chromium for the tests of pages, where that is allowed
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do command -v $$name >/dev/null && exit 0; done; \
+	{ [ "$$(id -u)" = 0 ] && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; } || \
+	echo "no Chromium here: the tests of pages will be skipped"
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
 package: $(VENV)/ready ## Build the Python package and install it into .venv

@@ -99,8 +99,8 @@ def test_tensorboards_own_reader_reads_the_events(brimful, run, tmp_path):
     tensorflow = pytest.importorskip("tensorflow")
     from tensorflow.python.summary.summary_iterator import summary_iterator
 
-    report(brimful, run, "--format", "tensorboard", "-o", tmp_path)
-    (file,) = tmp_path.iterdir()
+    report(brimful, run, "--format", "tensorboard", "-o", tmp_path / "runs" / "job")
+    (file,) = (tmp_path / "runs" / "job").iterdir()
     assert file.name == "events.out.tfevents.1794744000.brimful"
     scalars, last = {}, 0
     for event in summary_iterator(str(file)):

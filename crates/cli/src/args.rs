@@ -124,7 +124,7 @@ Formats:
   csv          one row for each sample, with everything that was recorded
   json         what happened, for programs
   perfetto     for https://ui.perfetto.dev or chrome://tracing
-  tensorboard  scalars; FILE may be a folder that TensorBoard reads
+  tensorboard  scalars, for TensorBoard; FILE is a folder, or has tfevents in its name
 
 Without --format, FILE's ending says it.
 

@@ -17,14 +17,15 @@ mod csv;
 mod perfetto;
 mod tensorboard;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use self::gather::Gathered;
 use crate::args::{ColorWhen, ReportArgs, ReportFormat};
 use crate::exit::Exit;
-use crate::output::{self, Output};
+use crate::output::Output;
 
 /// Writes what is asked for.
 pub fn run(args: &ReportArgs, color: ColorWhen) -> anyhow::Result<Exit> {
@@ -81,16 +82,12 @@ fn target(args: &ReportArgs, format: ReportFormat, recording: &open::Recording<'
     if format != ReportFormat::Tensorboard {
         return Ok(Some(path.clone()));
     }
-    if path.is_dir() {
-        return Ok(Some(path.join(tensorboard::file_name(recording))));
+    // TensorBoard reads folders, and in them only files with this in their name.
+    if !path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents")) {
+        return Ok(Some(path.clone()));
     }
-    if !path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents")) {
-        output::say(&format!(
-            "TensorBoard reads only files with 'tfevents' in their name: rename {}, or name a folder",
-            path.display()
-        ));
-    }
-    Ok(Some(path.clone()))
+    fs::create_dir_all(path).with_context(|| format!("the folder {} cannot be made", path.display()))?;
+    Ok(Some(path.join(tensorboard::file_name(recording))))
 }
 
 fn is_same(path: &Path, other: &Path) -> bool {

@@ -252,7 +252,8 @@ impl Panel {
             let series = &self.series[place];
             let _ = writeln!(
                 html,
-                "<button type=\"button\" class=\"key\" data-series=\"{place}\" aria-pressed=\"{}\"><i></i><span>{}</span><b></b></button>",
+                "<button type=\"button\" class=\"key{}\" data-series=\"{place}\" aria-pressed=\"{}\"><i></i><span>{}</span><b></b></button>",
+                if series.limit { " line" } else { "" },
                 series.shown,
                 escape(&series.name)
             );

@@ -106,6 +106,7 @@ type OfSample = fn(&Sample) -> Option<u64>;
 type OfChange = fn(&Change) -> Option<f64>;
 type OfGpu = fn(&GpuSample) -> Option<f64>;
 type OfFramework = fn(&FrameworkMemory) -> Option<u64>;
+type GpuFigure = (Option<Plot>, &'static str, &'static str, Unit, Drawn, OfGpu);
 
 /// How a line is drawn: before anybody asks, on demand, or as a limit.
 #[derive(Clone, Copy, PartialEq)]
@@ -151,7 +152,7 @@ const OF_CHANGE: &[(Plot, &str, &str, Unit, OfChange)] = &[
 ];
 
 /// Of each GPU; the first four in its own plot, the rest beside those of the others.
-const OF_GPU: [(Option<Plot>, &str, &str, Unit, Drawn, OfGpu); 7] = [
+const OF_GPU: [GpuFigure; 7] = [
     (None, "the job", "job", Unit::Bytes, Yes, |g| g.job_bytes.map(|bytes| bytes as f64)),
     (None, "other processes", "others", Unit::Bytes, Yes, |g| g.others_bytes.map(|bytes| bytes as f64)),
     (None, "all processes", "used", Unit::Bytes, Yes, |g| g.used_bytes.map(|bytes| bytes as f64)),
@@ -313,7 +314,6 @@ impl Follower {
     pub fn finish(mut self) -> (Vec<Line>, u64) {
         self.lines.retain(|line| line.thin.seen() > 0);
         self.lines.retain(|line| line.id == "rss" || line.plot == Plot::Loss || line.thin.highest() > Some(0.0));
-        // The same as another one: where nothing is shared, or no group counts.
         self.lines.sort_by(|a, b| a.plot.cmp(&b.plot));
         (self.lines, self.left_out)
     }
