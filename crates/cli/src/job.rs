@@ -72,6 +72,26 @@ pub fn signal(_: ExitStatus) -> Option<i32> {
     None
 }
 
+/// What a signal is called.
+pub fn signal_name(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        _ => return format!("signal {number}"),
+    };
+    format!("signal {number} ({name})")
+}
+
 /// Its exit code, as shells say it.
 pub fn code(status: ExitStatus) -> u8 {
     let code = signal(status).map(|signal| 128 + signal).or(status.code());

@@ -16,6 +16,7 @@ mod model_file;
 mod output;
 mod python;
 mod serve;
+mod summary;
 #[cfg(unix)]
 mod watching;
 

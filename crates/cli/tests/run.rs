@@ -395,7 +395,7 @@ fn the_job_is_recorded_from_its_start() {
     assert!(samples.len() >= 4, "{} samples", samples.len());
     let peak = samples.iter().filter_map(|sample| sample.peak_rss_bytes).max().unwrap();
     assert!((30_000_000..200_000_000).contains(&peak), "{peak}");
-    assert!(stderr(&output).contains("memory: peak"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("Peak of memory: "), "{}", stderr(&output));
     assert!(frames.iter().any(|frame| matches!(frame, Frame::Holders(holders) if !holders.processes.is_empty())));
     assert_eq!(output.status.signal(), None);
 }

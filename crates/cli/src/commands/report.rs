@@ -4,12 +4,10 @@
 //! beginning, in little memory beside its own bytes: a day of samples is a page of a megabyte. What could not be read is said. Not here: what is
 //! written while a job runs.
 
-mod date;
 mod open;
 mod thin;
 mod series;
 mod gather;
-mod summary;
 mod words;
 mod text;
 mod page;

@@ -22,9 +22,11 @@ use brimful_core::report::Style;
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::job::{self, Job};
-use crate::live::words::{several, time};
+use crate::live::words::several;
 use crate::output::{self, Output};
 use crate::serve::Server;
+use crate::summary::date::duration;
+use crate::summary::facts::facts;
 use crate::watching::{Ending, INTERVAL, LINE_CHARS, LINE_MS, Place, Planned, Watching, Ways, start};
 use limit::Limit;
 use passing::Passing;
@@ -129,9 +131,10 @@ fn follow(
 
 /// How it ended, and what it used.
 fn tell(ending: &Ending, watching: &Watching, planned: Option<&Planned>) {
-    output::say(&format!("{} after {}", ending.sentence(), time(watching.at_ms())));
-    let lines = ending.evidence().into_iter().chain(watching.summary.lines());
-    lines.chain(planned.and_then(|planned| planned.line(&watching.summary))).for_each(|line| output::say(&line));
+    output::say(&format!("{} after {}", ending.sentence(), duration(watching.at_ms())));
+    let summary = watching.summary();
+    let lines = ending.evidence().into_iter().chain(facts(&summary));
+    lines.chain(planned.and_then(|planned| planned.line(&summary))).for_each(|line| output::say(&line));
     let left = watching.left();
     if let Some(first) = left.first() {
         let left = several(left.len() as u64, "process", "processes");

@@ -15,9 +15,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::WatchArgs;
 use crate::exit::Exit;
-use crate::live::words::time;
 use crate::output::{self, Output};
 use crate::serve::Server;
+use crate::summary::date::duration;
+use crate::summary::facts::facts;
 use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, Ways, start};
 
 /// Watches until the end.
@@ -49,11 +50,12 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
         }
     }
     let ended = if watching.has_ended() { "it has ended" } else { "it still runs" };
-    let watched = time(watching.at_ms());
+    let watched = duration(watching.at_ms());
     let ending = watching.ending(None, None);
     let mut lines = vec![format!("watched process {} for {watched}; {ended}", args.pid)];
-    lines.extend(watching.summary.findings().iter().cloned());
-    lines.extend(watching.summary.lines());
+    let summary = watching.summary();
+    lines.extend(summary.findings.iter().map(|finding| finding.text.clone()));
+    lines.extend(facts(&summary));
     lines.extend(watching.finish(&ending, None).map(|path| format!("recorded in {}", path.display())));
     output.write(&lines.iter().map(|line| format!("brimful: {line}\n")).collect::<String>())?;
     Ok(Exit::Done)

@@ -25,16 +25,6 @@ pub fn duration(ms: f64) -> String {
     }
 }
 
-/// `12.3 s`, `3 min 7 s`, `2 h 5 min`: time that has passed.
-pub fn time(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0..60 => format!("{:.1} s", ms as f64 / 1000.0),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
 /// `1 process`, `3 processes`.
 pub fn several(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", count(number)) }
@@ -151,7 +141,6 @@ mod tests {
             [duration(40e3), duration(840e3), duration(4e7), duration(1e10)],
             ["40 s", "14 min", "11.1 h", "116 d"]
         );
-        assert_eq!([time(12_340), time(187_000), time(7_530_000)], ["12.3 s", "3 min 7 s", "2 h 5 min"]);
         assert_eq!([several(1, "rank", "ranks"), several(1200, "rank", "ranks")], ["1 rank", "1,200 ranks"]);
         assert_eq!([count(7), count(1204), count(1_234_567)], ["7", "1,204", "1,234,567"]);
         assert_eq!([number(0.43217), number(f64::NAN), number(2.5e-7)], ["0.4322", "NaN", "2.50e-7"]);

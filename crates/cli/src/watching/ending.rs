@@ -6,6 +6,7 @@
 use brimful_core::bytes::human;
 use brimful_monitor::sample::Sample;
 
+use crate::job::signal_name;
 use crate::live::words::several;
 
 /// What is known about an end.
@@ -45,7 +46,7 @@ impl Ending {
     /// What happened.
     pub fn sentence(&self) -> String {
         match (self.exit_code, self.signal) {
-            (_, Some(signal)) => format!("the job was ended by signal {signal}{}", name(signal)),
+            (_, Some(signal)) => format!("the job was ended by {}", signal_name(signal)),
             (Some(code), _) => format!("the job ended with exit code {code}"),
             _ => "the job is no longer watched".to_owned(),
         }
@@ -79,22 +80,5 @@ impl Ending {
             lines.extend(self.findings.iter().cloned());
         }
         lines
-    }
-}
-
-fn name(signal: i32) -> &'static str {
-    match signal {
-        1 => " (SIGHUP)",
-        2 => " (SIGINT)",
-        3 => " (SIGQUIT)",
-        4 => " (SIGILL)",
-        6 => " (SIGABRT)",
-        7 => " (SIGBUS)",
-        8 => " (SIGFPE)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        13 => " (SIGPIPE)",
-        15 => " (SIGTERM)",
-        _ => "",
     }
 }

@@ -7,7 +7,6 @@ mod ending;
 mod gpus;
 mod planned;
 mod recorder;
-mod summary;
 
 use std::env;
 use std::ffi::OsString;
@@ -15,23 +14,24 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
+use brimful_monitor::agent::{Listener, Message, Ranks, Said, monotonic_ns};
 use brimful_monitor::findings::Judge;
 use brimful_monitor::readings::kills::machine_oom_kills;
-use brimful_monitor::recording::{End, Finding, Frame, Holders, Start, secrets};
+use brimful_monitor::recording::{End, Finding, Frame, Good, Holders, Line, Start, secrets};
+use brimful_monitor::sample::Sample;
 use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
 
 use crate::live::State;
 use crate::output;
 use crate::serve::Server;
+use crate::summary::{Summarizer, Summary};
 
 pub use ending::Ending;
 use gpus::Gpus;
 pub use planned::Planned;
 pub use recorder::Place;
 use recorder::{Recorder, unix_ms};
-pub use summary::Summary;
 
 /// Between two samples.
 pub const INTERVAL: Duration = Duration::from_millis(100);
@@ -42,6 +42,8 @@ pub const LINE_CHARS: usize = 160;
 /// Who holds the memory is recorded as often, and whenever the peak has risen by a part.
 const HOLDERS_MS: u64 = 10_000;
 const RISEN_PART: u64 = 50;
+/// Findings that are told at the end.
+const MOST_FINDINGS: usize = 20;
 
 /// The beginning of a recording of this command.
 pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
@@ -88,8 +90,9 @@ pub struct Watching {
     /// Findings that nobody has seen yet.
     news: Vec<Finding>,
     recorder: Option<Recorder>,
-    /// What was seen so far.
-    pub summary: Summary,
+    summarizer: Summarizer,
+    /// The first sample and the last that saw the job.
+    seen: Option<[Sample; 2]>,
     /// What is known now.
     pub state: State,
     machine_kills: Option<u64>,
@@ -113,13 +116,15 @@ impl Watching {
             judge: Judge::new(None),
             news: Vec::new(),
             recorder: ways.place.and_then(|place| Recorder::begin(place, &start)),
-            summary: Summary::default(),
+            summarizer: Summarizer::default(),
+            seen: None,
             state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
             next_holders_ms: 0,
             holders_bytes: 0,
         };
         let start = Frame::Start(start.masked());
+        watching.summarizer.take(&start);
         watching.state.take(&start);
         watching.judge.take(&start);
         watching.tick();
@@ -149,7 +154,12 @@ impl Watching {
     fn listen(&mut self) {
         let Some(listener) = &self.listener else { return };
         let mut frames = Vec::new();
-        listener.drain(self.began_ns, |message| frames.extend(self.ranks.take(&message)));
+        listener.drain(self.began_ns, |message| {
+            frames.extend(self.ranks.take(&message));
+            frames.extend(
+                phase_line(&message).filter(|_| self.ranks.leader().is_none_or(|leader| leader == message.pid)),
+            );
+        });
         self.judge.set_phase(self.ranks.phase());
         frames.iter().for_each(|frame| self.take(frame));
     }
@@ -173,7 +183,10 @@ impl Watching {
         if let Some(server) = &self.server {
             server.take(frame);
         }
-        self.summary.take(frame);
+        if let Frame::Sample(sample) = frame {
+            self.seen = Some([self.seen.map_or(*sample, |[first, _]| first), *sample]);
+        }
+        self.summarizer.take(frame);
         self.state.take(frame);
         for finding in self.judge.take(frame) {
             self.news.push(finding.clone());
@@ -209,21 +222,27 @@ impl Watching {
         let at_ms = self.at_ms();
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
             // What the group counted and held at most is still right; what processes held is of those that are left.
-            let before = self.summary.last().copied().unwrap_or(sample);
+            let before = self.seen.map_or(sample, |[_, last]| last);
             let last =
                 brimful_monitor::sample::Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
             self.take(&Frame::Sample(last));
         }
         let machine_kills = machine_oom_kills(Path::new("/")).zip(self.machine_kills);
+        let summary = self.summary();
         Ending {
             exit_code,
             signal,
-            group_kills: self.summary.oom_kills(),
+            group_kills: self.seen.and_then(|[first, last]| last.since(&first).oom_kills),
             machine_kills: machine_kills.map(|(now, before)| now.saturating_sub(before)),
-            last: self.summary.last().copied(),
-            peak_bytes: self.summary.peak_bytes(),
-            findings: self.summary.findings().to_vec(),
+            last: self.seen.map(|[_, last]| last),
+            peak_bytes: summary.peak.map(|peak| peak.held_bytes),
+            findings: summary.findings.into_iter().map(|finding| finding.text).collect(),
         }
+    }
+
+    /// What was seen so far.
+    pub fn summary(&self) -> Summary {
+        self.summarizer.clone().finish(Good::default(), MOST_FINDINGS)
     }
 
     /// Closes the recording; gives where it is.
@@ -249,4 +268,11 @@ fn left(sampler: Option<&Sampler>) -> Vec<u32> {
 fn without_us(mut sampler: Sampler) -> Sampler {
     sampler.leave_out(std::process::id());
     sampler
+}
+
+/// The beginning or the end of a phase, as the report reads it.
+fn phase_line(message: &Message) -> Option<Frame> {
+    let Said::Phase { phase, begins } = message.said else { return None };
+    let text = format!("phase {} {}", phase.name(), if begins { "begins" } else { "ends" });
+    Some(Frame::Line(Line { at_ms: message.at_ms, text }))
 }

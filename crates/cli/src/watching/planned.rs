@@ -10,7 +10,7 @@ use anyhow::Context;
 use brimful_core::bytes::human;
 use serde_json::Value;
 
-use super::Summary;
+use crate::summary::Summary;
 
 /// The peaks of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,10 @@ impl Planned {
 
     /// How they compare; none where nothing was seen that can be compared.
     pub fn line(&self, used: &Summary) -> Option<String> {
-        let in_tensors = used.tensor_peak_bytes().map(|bytes| (bytes, self.allocated_bytes, "in tensors"));
-        let on_device = used.gpu_peak_bytes().map(|bytes| (bytes, self.device_bytes, "on the GPU"));
+        let tensors = used.frameworks.iter().filter_map(|peak| peak.peak_allocated_bytes).max();
+        let gpus = used.gpus.iter().filter_map(|gpu| gpu.peak_job_bytes.or(gpu.peak_used_bytes)).max();
+        let in_tensors = tensors.filter(|&bytes| bytes > 0).map(|bytes| (bytes, self.allocated_bytes, "in tensors"));
+        let on_device = gpus.map(|bytes| (bytes, self.device_bytes, "on the GPU"));
         let (used_bytes, planned_bytes, what) = in_tensors.or(on_device)?;
         let percent = 100.0 * (used_bytes as f64 / planned_bytes.max(1) as f64 - 1.0);
         let difference = match percent.round() {
@@ -56,9 +58,9 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use brimful_core::bytes::MIB;
-    use brimful_monitor::recording::{Frame, FrameworkMemory};
 
     use super::*;
+    use crate::summary::FrameworkPeak;
 
     #[test]
     fn tensors_are_compared_with_tensors() {
@@ -66,7 +68,7 @@ mod tests {
         let mut used = Summary::default();
         assert_eq!(planned.line(&used), None);
         let peak_allocated_bytes = Some(110 * MIB);
-        used.take(&Frame::Framework(FrameworkMemory { peak_allocated_bytes, ..FrameworkMemory::default() }));
+        used.frameworks.push(FrameworkPeak { peak_allocated_bytes, ..FrameworkPeak::default() });
         let line = "plan: 100 MiB in tensors were planned, 110 MiB were used: 10 % more";
         assert_eq!(planned.line(&used).as_deref(), Some(line));
         for text in ["", "{}", "[1]", r#"{"peak": 3}"#] {

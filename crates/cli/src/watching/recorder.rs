@@ -13,6 +13,7 @@ use anyhow::Context;
 use brimful_monitor::recording::{Frame, Start, Writer};
 
 use crate::output;
+use crate::summary::date;
 
 /// Recordings that are kept where the user named no place.
 const KEPT_RUNS: usize = 30;
@@ -106,38 +107,11 @@ fn kept() -> Option<PathBuf> {
     for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)) {
         let _ = fs::remove_file(old);
     }
-    Some(folder.join(format!("{}-{}.{EXTENSION}", date(unix_ms()), process::id())))
+    Some(folder.join(format!("{}-{}.{EXTENSION}", date::compact(unix_ms()), process::id())))
 }
 
 /// Milliseconds since 1970, now.
 pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// `20261115-214500`, in universal time: names that sort as the dates do.
-fn date(unix_ms: u64) -> String {
-    let (days, second) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
-    // From days to a date, by the 400 years after which the calendar repeats; years begin in March, so that the leap day comes last.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3600, second / 60 % 60, second % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_dates() {
-        assert_eq!(date(0), "19700101-000000");
-        assert_eq!(date(951_782_399_000), "20000228-235959");
-        assert_eq!(date(951_782_400_000), "20000229-000000");
-        assert_eq!(date(1_794_778_496_000), "20261115-223456");
-    }
 }

@@ -9,8 +9,8 @@ use brimful_monitor::gpu::GpuSample;
 use brimful_monitor::recording::{Frame, FrameworkMemory, StepMark};
 use brimful_monitor::sample::Sample;
 
-use super::date;
 use super::open::Recording;
+use crate::summary::date;
 
 /// GPUs, and allocators of frameworks, that have columns.
 const MOST_GROUPS: usize = 256;

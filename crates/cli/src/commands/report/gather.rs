@@ -8,7 +8,7 @@ use brimful_monitor::recording::{Finding, Frame, Line as Said, StepMark};
 
 use super::open::Recording;
 use super::series::{Follower, Line};
-use super::summary::{Summarizer, Summary};
+use crate::summary::{Summarizer, Summary};
 
 /// Judgements that are kept; the rest is counted.
 const MOST_FINDINGS: usize = 500;

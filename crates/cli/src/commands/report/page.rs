@@ -5,9 +5,10 @@
 use brimful_core::bytes::human;
 use brimful_core::page::{Axis, Cell, Mark, MarkKind, Page, Panel, Plots, Series, escape};
 
-use super::date::{self, duration};
 use super::gather::Gathered;
 use super::words;
+use crate::summary::date::{self, duration};
+use crate::summary::facts;
 
 /// Points on a page: half a megabyte or so.
 const MOST_POINTS: usize = 60_000;
@@ -20,7 +21,7 @@ pub fn render(gathered: &Gathered) -> String {
     let mut page = Page::new(&words::command(summary));
     let (tone, word, rest) = words::headline(summary);
     page.headline(tone, &word, &rest);
-    page.list(&words::facts(summary));
+    page.list(&facts::facts(summary));
     if let Some(torn) = words::torn(summary) {
         page.paragraph(&torn);
     }

@@ -1,9 +1,10 @@
 //! A recorded job as text. In: what was gathered. Out: lines for a terminal or a file; the words are those of the page.
 
-use super::date::duration;
 use super::gather::Gathered;
 use super::words;
 use crate::output::Output;
+use crate::summary::date::duration;
+use crate::summary::facts;
 
 /// Findings that are shown.
 const MOST_FINDINGS: usize = 10;
@@ -16,7 +17,7 @@ pub fn render(gathered: &Gathered, output: &Output) -> String {
     text.paragraph("", &format!("{word} {rest}"));
     text.paragraph("", &words::command(summary));
     text.lines.push('\n');
-    words::facts(summary).iter().for_each(|fact| text.paragraph("", fact));
+    facts::facts(summary).iter().for_each(|fact| text.paragraph("", fact));
     if let Some(torn) = words::torn(summary) {
         text.paragraph("", &torn);
     }

@@ -1,16 +1,14 @@
 //! What a summary says, in sentences. In: a [`Summary`]. Out: text that the terminal and the page share.
 
-use brimful_core::bytes::human;
 use brimful_core::page::Tone;
 use brimful_monitor::recording::Good;
 use serde_json::Value;
 
-use super::date::{clock, duration};
 use super::open;
-use super::summary::{Outcome, Summary};
-
-/// The processes that a sentence names.
-const NAMED: usize = 3;
+use crate::job::signal_name;
+use crate::summary::date::duration;
+use crate::summary::facts::at_clock;
+use crate::summary::{Outcome, Summary};
 
 /// The first sentence: how it is meant, its first words, the rest.
 pub fn headline(summary: &Summary) -> (Tone, String, String) {
@@ -25,7 +23,7 @@ pub fn headline(summary: &Summary) -> (Tone, String, String) {
         Outcome::EndedWell => (Tone::Good, "Ended well".to_owned(), format!("{after}.")),
         Outcome::KilledForMemory => (Tone::Bad, "Killed for memory".to_owned(), format!("by the kernel {after}.")),
         Outcome::Killed => {
-            let name = summary.signal.map_or(String::new(), signal);
+            let name = summary.signal.map_or(String::new(), signal_name);
             let no_memory = if summary.signal == Some(9) && summary.oom_kills == Some(0) {
                 " The kernel counts no kill for memory: somebody sent it."
             } else {
@@ -48,33 +46,6 @@ pub fn headline(summary: &Summary) -> (Tone, String, String) {
     }
 }
 
-/// `, at 12:03:10 UTC`, where the date is known.
-fn at_clock(summary: &Summary, at_ms: u64) -> String {
-    match summary.started_unix_ms {
-        0 => String::new(),
-        began => format!(", at {}", clock(began.saturating_add(at_ms))),
-    }
-}
-
-fn signal(number: i32) -> String {
-    let name = match number {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        _ => return format!("signal {number}"),
-    };
-    name.to_owned()
-}
-
 /// The command as it was typed, or nearly.
 pub fn command(summary: &Summary) -> String {
     if summary.command.is_empty() {
@@ -85,67 +56,6 @@ pub fn command(summary: &Summary) -> String {
         if plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
     summary.command.iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// The peak, who held it, the GPUs, the steps: one sentence or two each.
-pub fn facts(summary: &Summary) -> Vec<String> {
-    let mut facts = Vec::new();
-    if let Some(peak) = summary.peak {
-        let of = peak.limit_bytes.filter(|limit| *limit > 0).map_or(String::new(), |limit| {
-            let share = peak.held_bytes as f64 * 100.0 / limit as f64;
-            format!(" of {} ({share:.0} %)", human(limit))
-        });
-        let step = peak.step.map_or(String::new(), |step| format!(", after step {step}"));
-        let when = format!("{}{}", duration(peak.at_ms), at_clock(summary, peak.at_ms));
-        facts.push(format!("Peak of memory: {}{of}, {when}{step}.", human(peak.held_bytes)));
-        if let Some(most) = summary.peak_rss_bytes.filter(|most| *most > peak.held_bytes / 50 * 51) {
-            facts.push(format!("Its processes had {} resident at most, spikes between samples included.", human(most)));
-        }
-    }
-    if let Some(holders) = summary.holders.as_ref().filter(|holders| !holders.processes.is_empty()) {
-        let named = holders.processes.iter().take(NAMED);
-        let named: Vec<String> =
-            named.map(|each| format!("{} (process {}) {}", each.name, each.pid, human(each.rss_bytes))).collect();
-        let more = match holders.processes.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(", {more} more less"),
-        };
-        facts.push(format!("Held then by {}{more}.", named.join(", ")));
-    }
-    for gpu in &summary.gpus {
-        let Some(used) = gpu.peak_used_bytes.or(gpu.peak_job_bytes) else { continue };
-        let of = gpu.total_bytes.map_or(String::new(), |total| format!(" of {}", human(total)));
-        let job = gpu.peak_job_bytes.map_or(String::new(), |job| format!("; the job's own peak is {}", human(job)));
-        facts.push(format!("Peak of GPU {}: {}{of}, {}{job}.", gpu.index, human(used), duration(gpu.at_ms)));
-    }
-    for each in summary.frameworks.iter().take(16) {
-        let Some(allocated) = each.peak_allocated_bytes else { continue };
-        let reserved = each.peak_reserved_bytes.map_or(String::new(), |bytes| format!(", reserved {}", human(bytes)));
-        let (framework, device) = (&each.framework, &each.device);
-        facts.push(format!(
-            "{framework} on {device}, process {}: tensors held {} at most{reserved}.",
-            each.pid,
-            human(allocated)
-        ));
-    }
-    facts.extend(steps(summary));
-    facts
-}
-
-fn steps(summary: &Summary) -> Vec<String> {
-    let Some(steps) = summary.steps else { return Vec::new() };
-    let mut said = format!("{} training steps", steps.last);
-    if let Some(rate) = steps.per_second.filter(|rate| *rate > 0.0) {
-        said += &if rate >= 1.0 { format!(", {rate:.1} each second") } else { format!(", one in {:.1} s", 1.0 / rate) };
-    }
-    if let Some(loss) = steps.last_loss {
-        said += &format!(", last loss {loss:.4}");
-    }
-    if let Some(share) = steps.waited_share {
-        said += &format!("; {:.0} % of the time was between steps, waiting for data mostly", share * 100.0);
-    }
-    let bad = steps.first_bad_loss.map(|step| format!("From step {step} on the loss was infinite or no number."));
-    [Some(said + "."), bad].into_iter().flatten().collect()
 }
 
 /// What could not be read.

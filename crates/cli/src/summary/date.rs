@@ -24,6 +24,12 @@ pub fn iso(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z", s / 3600, s / 60 % 60, s % 60, unix_ms % 1000)
 }
 
+/// The same for names of files, which sort as the dates do: `20261115-120310`.
+pub fn compact(unix_ms: u64) -> String {
+    let ((year, month, day), s) = (civil(unix_ms / 86_400_000), unix_ms / 1000 % 86_400);
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", s / 3600, s / 60 % 60, s % 60)
+}
+
 /// Year, month and day of a number of days since 1970. Eras of 400 years all have the same days, and years that begin in March have
 /// their leap day at the end.
 fn civil(days: u64) -> (u64, u64, u64) {
@@ -47,6 +53,7 @@ mod tests {
         assert_eq!(iso(951_782_400_000), "2000-02-29T00:00:00.000Z");
         assert_eq!(iso(1_794_744_190_250), "2026-11-15T12:03:10.250Z");
         assert_eq!(clock(1_794_744_190_250), "12:03:10 UTC");
+        assert_eq!(compact(1_794_744_190_250), "20261115-120310");
         assert!(iso(u64::MAX).ends_with('Z'));
     }
 

@@ -3,6 +3,9 @@
 //! In: frames, one after the other. Out: [`Summary`], whose JSON `docs/report.md` describes. Sizes are those of samples; `peak_rss_bytes` also knows
 //! what was between them.
 
+pub mod date;
+pub mod facts;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -10,8 +13,6 @@ use brimful_monitor::gpu::GpuSample;
 use brimful_monitor::recording::{End, Finding, Frame, FrameworkMemory, Good, Holders, Start, StepMark};
 use brimful_monitor::sample::Sample;
 use serde::Serialize;
-
-use super::date;
 
 /// Signal 9, which cannot be caught: the kernel's, for memory, or somebody's.
 const KILL: i32 = 9;
@@ -160,6 +161,8 @@ pub struct FrameworkPeak {
 /// The training steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Steps {
+    /// The first that was told of.
+    pub first: u64,
     /// The last that ended.
     pub last: u64,
     /// Its epoch.
@@ -186,7 +189,7 @@ pub struct Read {
 }
 
 /// Makes a summary.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Summarizer {
     start: Option<Start>,
     end: Option<End>,
@@ -292,7 +295,7 @@ impl Summarizer {
     fn step(&mut self, mark: &StepMark) {
         self.see(mark.at_ms);
         self.first_step.get_or_insert(*mark);
-        let steps = self.summary.steps.get_or_insert_default();
+        let steps = self.summary.steps.get_or_insert(Steps { first: mark.step, ..Steps::default() });
         steps.last = mark.step;
         steps.last_epoch = mark.epoch.or(steps.last_epoch);
         match mark.loss {
