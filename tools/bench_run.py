@@ -41,7 +41,7 @@ except psutil.Error:
 """
 BUSY = """
 total = 0
-for turn in range(9000):
+for turn in range(30000):
     rows = [[float(i * turn % 97) for i in range(60)] for _ in range(20)]
     total += sum(sum(row) for row in rows)
     table = {str(i): i * turn for i in range(900)}

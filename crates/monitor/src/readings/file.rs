@@ -36,6 +36,16 @@ pub fn text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
+/// A file that the kernel writes as one piece, such as `/proc/PID/stat`: a read that does not fill the buffer has found its end. Half the calls of
+/// [`text`]; not for lists such as `mountinfo`, whose reads may end between two lines.
+pub fn piece(path: &Path) -> io::Result<String> {
+    let mut bytes = [0; USUAL_BYTES];
+    match File::open(path)?.read(&mut bytes) {
+        Ok(count) if count < bytes.len() => Ok(String::from_utf8_lossy(&bytes[..count]).into_owned()),
+        _ => text(path),
+    }
+}
+
 /// A whole file, if it can be read.
 pub fn text_if_any(path: &Path) -> Option<String> {
     text(path).ok()
@@ -43,12 +53,12 @@ pub fn text_if_any(path: &Path) -> Option<String> {
 
 /// A file that has one number.
 pub fn number(path: &Path) -> Option<u64> {
-    text(path).ok()?.trim().parse().ok()
+    piece(path).ok()?.trim().parse().ok()
 }
 
 /// A file of a process, which may vanish while it is read, or be kept from us.
 pub fn of_process(path: &Path) -> Answer<String> {
-    match text(path) {
+    match piece(path) {
         Ok(text) if text.is_empty() => Answer::Gone,
         Ok(text) => Answer::Known(text),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Answer::Hidden,

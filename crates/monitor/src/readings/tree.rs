@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use super::file::text_if_any;
+use super::file::piece;
 use super::process::{ProcessId, Stat, stat};
 
 /// The outcome of one look at all processes.
@@ -40,7 +40,7 @@ pub fn scan(root: &Path, known: &[ProcessId], is_ours: impl FnMut(&Stat) -> bool
 
 /// Without the search for a reason that an absent one calls for.
 pub(crate) fn stat_of(root: &Path, pid: u32) -> Option<Stat> {
-    let text = text_if_any(&super::process::folder(root, pid).join("stat"))?;
+    let text = piece(&super::process::folder(root, pid).join("stat")).ok()?;
     super::process::parse_stat(&text).filter(|stat| stat.id.pid == pid)
 }
 
@@ -69,7 +69,7 @@ fn living(mut all: BTreeMap<u32, Stat>, ours: &BTreeSet<u32>) -> Vec<Stat> {
 
 /// The number that the kernel gave out last, to a process or a thread: while it stays, no child has appeared.
 pub fn last_pid(root: &Path) -> Option<u64> {
-    text_if_any(&root.join("proc/loadavg"))?.split_ascii_whitespace().nth(4)?.parse().ok()
+    piece(&root.join("proc/loadavg")).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
 /// The process that has this number now.
