@@ -373,6 +373,10 @@ pub struct WatchArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
 
+    /// No live screen on a terminal
+    #[arg(long)]
+    pub plain: bool,
+
     /// Say nothing until the end
     #[arg(short, long)]
     pub quiet: bool,
@@ -386,9 +390,9 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub struct ReportArgs {
-    /// The recording that 'brimful run' wrote
+    /// The recording that 'brimful run' wrote [default: the latest in ~/.local/state/brimful/runs]
     #[arg(value_name = "RUN")]
-    pub recording: PathBuf,
+    pub recording: Option<PathBuf>,
 
     /// What to write [default: text, or what FILE's ending says]
     #[arg(long, value_enum, value_name = "FORMAT")]

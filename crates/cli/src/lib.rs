@@ -15,8 +15,11 @@ mod machine;
 mod model_file;
 mod output;
 mod python;
+mod runs;
 mod serve;
 mod summary;
+#[cfg(unix)]
+mod terminal;
 #[cfg(unix)]
 mod watching;
 

@@ -16,6 +16,9 @@ fn help_reads_well() {
     insta::assert_snapshot!("help", shown(&["--help"]));
     insta::assert_snapshot!("help_plan", shown(&["plan", "--help"]));
     insta::assert_snapshot!("help_fit", shown(&["fit", "--help"]));
+    insta::assert_snapshot!("help_run", shown(&["run", "--help"]));
+    insta::assert_snapshot!("help_watch", shown(&["watch", "--help"]));
+    insta::assert_snapshot!("help_explain", shown(&["explain", "--help"]));
     insta::assert_snapshot!("help_calibrate", shown(&["calibrate", "--help"]));
     insta::assert_snapshot!("help_report", shown(&["report", "--help"]));
     insta::assert_snapshot!("help_devices", shown(&["devices", "--help"]));

@@ -177,6 +177,34 @@ fn a_place_that_cannot_be_written_is_said_before_anything_runs() {
 }
 
 #[test]
+fn a_file_of_the_users_is_not_written_over() {
+    let folder = Folder::new();
+    fs::write(folder.recording(), "import torch\n").unwrap();
+    let output = folder.run(&[], &["true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("exists and is no recording"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(folder.recording()).unwrap(), "import torch\n");
+    // An older recording is.
+    fs::remove_file(folder.recording()).unwrap();
+    assert!(folder.run(&[], &["true"]).status.success() && folder.run(&[], &["true"]).status.success());
+}
+
+#[test]
+fn the_latest_run_is_reported_without_a_name() {
+    let folder = Folder::new();
+    let with_state = |args: &[&str]| {
+        let mut command = command(args);
+        command.env("XDG_STATE_HOME", folder.0.path()).env("BRIMFUL_PYTHON", "/nowhere/python").output().unwrap()
+    };
+    let nothing = with_state(&["report"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(stderr(&nothing).contains("no run has been recorded yet"), "{}", stderr(&nothing));
+    assert_eq!(with_state(&["run", "-q", "--", "sh", "-c", "exit 3"]).status.code(), Some(3));
+    let report = with_state(&["report"]);
+    assert!(stdout(&report).starts_with("Failed with exit code 3"), "{}", stdout(&report));
+}
+
+#[test]
 fn a_disk_that_is_full_is_said_once_and_the_job_goes_on() {
     let output = command(&["run", "-o", "/dev/full", "--", "sh", "-c", "sleep 0.3; echo done"])
         .env("BRIMFUL_PYTHON", "/nowhere/python")

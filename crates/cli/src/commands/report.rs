@@ -24,13 +24,20 @@ use self::gather::Gathered;
 use crate::args::{ColorWhen, ReportArgs, ReportFormat};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::runs;
 
 /// Writes what is asked for.
 pub fn run(args: &ReportArgs, color: ColorWhen) -> anyhow::Result<Exit> {
     let format = format(args)?;
-    let bytes = open::read(&args.recording)?;
-    let recording = open::Recording::new(&args.recording, &bytes)?;
-    let output = Output::new(target(args, format, &recording)?, color);
+    let place = match &args.recording {
+        Some(path) => path.clone(),
+        None => {
+            runs::latest().context("no run has been recorded yet: name a recording, or make one with 'brimful run'")?
+        }
+    };
+    let bytes = open::read(&place)?;
+    let recording = open::Recording::new(&place, &bytes)?;
+    let output = Output::new(target(args, format, &place, &recording)?, color);
     if format == ReportFormat::Tensorboard && output.is_terminal() {
         bail!("an event file is not for a terminal: name a file or a folder with -o");
     }
@@ -69,12 +76,17 @@ fn format(args: &ReportArgs) -> anyhow::Result<ReportFormat> {
 }
 
 /// Where it goes. Never over the recording itself.
-fn target(args: &ReportArgs, format: ReportFormat, recording: &open::Recording<'_>) -> anyhow::Result<Option<PathBuf>> {
+fn target(
+    args: &ReportArgs,
+    format: ReportFormat,
+    place: &Path,
+    recording: &open::Recording<'_>,
+) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = &args.output else { return Ok(None) };
     if path.is_dir() && format != ReportFormat::Tensorboard {
         bail!("{} is a folder: name a file in it", path.display());
     }
-    if is_same(path, &args.recording) {
+    if is_same(path, place) {
         bail!("{} is the recording itself: name another file", path.display());
     }
     if format != ReportFormat::Tensorboard {

@@ -7,9 +7,7 @@ mod agent;
 mod limit;
 mod orphans;
 mod passing;
-mod shown;
 mod streams;
-mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -27,12 +25,12 @@ use crate::output::{self, Output};
 use crate::serve::Server;
 use crate::summary::date::duration;
 use crate::summary::facts::facts;
+use crate::terminal::Running;
+use crate::terminal::shown::Shown;
 use crate::watching::{Ending, INTERVAL, LINE_CHARS, LINE_MS, Place, Planned, Watching, Ways, start};
 use limit::Limit;
 use passing::Passing;
-use shown::Shown;
 use streams::Streams;
-use terminal::Running;
 
 /// Between two looks for processes that the job left behind and that have ended.
 const REAP_MS: u64 = 1000;
@@ -62,7 +60,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut passing = Passing::new();
     let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
     let running = streams.pass(&mut job.child, &mut passing, &shown)?;
-    let drawing = own_terminal.then(|| shown.draw());
+    let drawing = own_terminal.then(|| shown.draw(""));
     if !args.quiet {
         ways.say_where();
     }

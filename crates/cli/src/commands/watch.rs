@@ -3,6 +3,8 @@
 //! In: a process. Out: a line now and then on standard error, a recording, and at the end what was seen, on standard output. The job is not touched: how
 //! it ended is its parent's to know.
 
+mod keys;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,12 @@ use crate::output::{self, Output};
 use crate::serve::Server;
 use crate::summary::date::duration;
 use crate::summary::facts::facts;
+use crate::terminal::shown::Shown;
 use crate::watching::{INTERVAL, LINE_CHARS, LINE_MS, Place, Watching, Ways, start};
+use keys::Keys;
+
+/// What stands where a job that is run shows its output.
+const ELSEWHERE: &str = "The job prints elsewhere. q or Ctrl-C ends the watching and leaves the job alone.";
 
 /// Watches until the end.
 pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
@@ -37,18 +44,25 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
         ways.say_where();
     }
     let mut watching = Watching::begin(args.pid, ways, start);
+    let screen = Shown::new(!args.quiet && !args.plain && keys::can_be_read(), output.colour());
+    let drawing = screen.is_screen().then(|| screen.draw(ELSEWHERE));
+    let keys = drawing.as_ref().map(|_| Keys::until(&stop, &screen));
     let mut next_line_ms = LINE_MS;
     while !watching.has_ended() && !stop.load(Ordering::Relaxed) {
         thread::sleep(INTERVAL);
         let news = watching.tick();
-        if !args.quiet {
-            news.iter().for_each(|finding| output::say(&finding.text));
+        screen.set_state(&watching.state);
+        if args.quiet || screen.is_screen() {
+            continue;
         }
-        if !args.quiet && watching.at_ms() >= next_line_ms {
+        news.iter().for_each(|finding| output::say(&finding.text));
+        if watching.at_ms() >= next_line_ms {
             next_line_ms = watching.at_ms() + LINE_MS;
             output::tell(&(watching.state.line(LINE_CHARS) + "\n"));
         }
     }
+    stop.store(true, Ordering::Relaxed);
+    drop((keys, drawing));
     let ended = if watching.has_ended() { "it has ended" } else { "it still runs" };
     let watched = duration(watching.at_ms());
     let ending = watching.ending(None, None);

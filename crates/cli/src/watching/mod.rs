@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use crate::live::State;
 use crate::output;
+use crate::runs::unix_ms;
 use crate::serve::Server;
 use crate::summary::{Summarizer, Summary};
 
@@ -31,7 +32,7 @@ pub use ending::Ending;
 use gpus::Gpus;
 pub use planned::Planned;
 pub use recorder::Place;
-use recorder::{Recorder, unix_ms};
+use recorder::Recorder;
 
 /// Between two samples.
 pub const INTERVAL: Duration = Duration::from_millis(100);

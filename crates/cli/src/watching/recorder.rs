@@ -3,22 +3,14 @@
 //! In: a place, frames, the time. Out: a recording that is only ever added to. A disk that is full is said once: what waits is bounded, and the job
 //! goes on. Without a place of the user's, runs are kept in a folder of the user's state, the newest of them.
 
-use std::env;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use brimful_monitor::recording::{Frame, Start, Writer};
 
 use crate::output;
-use crate::summary::date;
-
-/// Recordings that are kept where the user named no place.
-const KEPT_RUNS: usize = 30;
-/// How recordings end.
-pub const EXTENSION: &str = "run";
+use crate::runs;
 
 /// A recording that is being written.
 pub struct Recorder {
@@ -39,8 +31,11 @@ impl Place {
     /// wished is not started.
     pub fn open(wished: Option<&Path>) -> anyhow::Result<Option<Place>> {
         let Some(path) = wished else {
-            return Ok(kept().and_then(|path| Some(Place { file: File::create(&path).ok()?, path })));
+            return Ok(runs::new_name().and_then(|path| Some(Place { file: File::create(&path).ok()?, path })));
         };
+        if !runs::may_be_replaced(path) {
+            bail!("{} exists and is no recording: name another file; nothing was started", path.display());
+        }
         let file =
             File::create(path).with_context(|| format!("{} cannot be written: nothing was started", path.display()));
         Ok(Some(Place { path: path.to_path_buf(), file: file? }))
@@ -82,36 +77,4 @@ impl Recorder {
         }
         self.path
     }
-}
-
-/// The folder in which runs are kept.
-pub fn folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-    Some(state.join("brimful/runs"))
-}
-
-/// The recordings in it, the newest last: their names begin with the date.
-pub fn recordings(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut runs: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == EXTENSION)).collect();
-    runs.sort();
-    runs
-}
-
-/// A name for a new one; the oldest make room.
-fn kept() -> Option<PathBuf> {
-    let folder = folder()?;
-    fs::create_dir_all(&folder).ok()?;
-    let runs = recordings(&folder);
-    for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)) {
-        let _ = fs::remove_file(old);
-    }
-    Some(folder.join(format!("{}-{}.{EXTENSION}", date::compact(unix_ms()), process::id())))
-}
-
-/// Milliseconds since 1970, now.
-pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -24,7 +24,7 @@ pub use reader::{Good, Reader};
 pub use writer::Writer;
 
 /// How a recording begins.
-const MAGIC: &[u8; 12] = b"BRIMFUL-RUN\n";
+pub const MAGIC: &[u8; 12] = b"BRIMFUL-RUN\n";
 /// The version that is written, and the latest that is read.
 const VERSION: u16 = 1;
 /// No frame that is written has more: longer text is cut.

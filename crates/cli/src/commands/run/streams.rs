@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::fs::fstat;
 
 use super::passing::Passing;
-use super::shown::Shown;
-use super::terminal::{self, Running, Terminal};
+use crate::terminal::shown::Shown;
+use crate::terminal::{self, Running, Terminal};
 
 /// How the job's output comes to us.
 pub enum Streams {

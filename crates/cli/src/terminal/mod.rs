@@ -4,6 +4,8 @@
 //! their way from it. Ours is raw meanwhile: keys such as Ctrl-C mean something to the job's terminal, which sends it the signal. Only those of the
 //! job's streams that would be a terminal without us are one. Not done: stopping with Ctrl-Z goes to the job alone; the shell does not notice.
 
+pub mod shown;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,8 +21,8 @@ use rustix::termios::{
     tcsetwinsize,
 };
 
-use super::shown::Shown;
 use crate::live;
+use shown::Shown;
 
 /// Keys are looked for as often, so that the end of a job is noticed.
 const KEYS_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -166,7 +168,8 @@ impl Drop for Keys {
     }
 }
 
-fn is_ready(input: impl AsFd) -> bool {
+/// Whether there is something to read, or will be within a tenth of a second.
+pub fn is_ready(input: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
     poll(&mut fds, Some(&KEYS_WAIT)).is_ok_and(|count| count > 0)
 }

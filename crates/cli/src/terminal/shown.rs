@@ -15,7 +15,7 @@ use std::time::Duration;
 use ratatui_core::layout::Size;
 use rustix::termios::Winsize;
 
-use super::terminal::current_size;
+use super::current_size;
 use crate::live::{Screen, State, panel_size};
 
 /// Output that is kept for after the screen.
@@ -62,8 +62,9 @@ impl Shown {
         Shown(Arc::new(Shared { view, is_over: AtomicBool::new(false), wants_screen: wants_screen.into(), colour }))
     }
 
-    /// Begins to draw.
-    pub fn draw(&self) -> Drawing {
+    /// Begins to draw; `note` stands where the output will be.
+    pub fn draw(&self, note: &str) -> Drawing {
+        self.view().job.process(note.as_bytes());
         let shown = self.clone();
         let thread = thread::spawn(move || {
             while !shown.0.is_over.load(Ordering::Relaxed) {
