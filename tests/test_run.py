@@ -29,29 +29,33 @@ def rate(said):
     return float(found[1]) * UNITS[found[2]] if found else None
 
 
+def truth(printed):
+    """The same, as the job itself has read it: allocators leave gaps, so that it grows by more than it keeps."""
+    return int(re.findall(r"truth: (\d+) bytes each step", printed)[-1])
+
+
 @pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
 @pytest.mark.parametrize("kept_bytes", [1_000_000, 100_000])
 def test_a_leak_is_found_with_its_rate(tmp_path, job, kept_bytes):
     said, printed = run(tmp_path, job, 700, kept_bytes)
-    true = int(re.search(r"truth: (\d+) bytes each step", printed)[1])
-    assert true > 0.8 * kept_bytes
-    assert rate(said) == pytest.approx(true, rel=0.1), said
+    assert truth(printed) > 0.8 * kept_bytes
+    assert rate(said) == pytest.approx(truth(printed), rel=0.1), said
     assert "700 training steps" in said
 
 
 @pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
 def test_the_same_program_without_the_mistake_has_no_leak(tmp_path, job):
-    said, _ = run(tmp_path, job, 1500, 0)
+    said, _ = run(tmp_path, job, 1000, 0)
     assert "grows by" not in said
-    assert "1,500 training steps" in said
+    assert "1,000 training steps" in said
 
 
 @pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
 def test_a_leak_that_meets_the_limit_is_foreseen_and_named(tmp_path, job):
-    said, _ = run(tmp_path, job, 100_000, 1_000_000, options=["--limit", "1500MiB"], code=137)
+    said, printed = run(tmp_path, job, 100_000, 1_000_000, options=["--limit", "2500MiB"], code=137)
     if "address space instead" in said:
         pytest.skip("no cgroup can be made here")
-    assert rate(said) == pytest.approx(999_424, rel=0.1), said
-    assert "the limit of 1.46 GiB is reached" in said
-    assert "at the memory limit of 1.46 GiB of its cgroup" in said
+    assert rate(said) == pytest.approx(truth(printed), rel=0.1), said
+    assert "the limit of 2.44 GiB is reached" in said
+    assert "at the memory limit of 2.44 GiB of its cgroup" in said
     assert "Memory grew from step to step until it was gone" in said

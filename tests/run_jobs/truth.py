@@ -12,9 +12,9 @@ def own_bytes():
 
 
 class Truth:
-    """Call `step(n)` after each; `say()` at the end prints the growth of each step since the hundred-and-fiftieth."""
+    """Call `step(n)` after each: the growth of each step since the hundred-and-fiftieth is printed when there are enough, and by `say()` at the end."""
 
-    FIRST = 150
+    FIRST, ENOUGH = 150, 590
 
     def __init__(self):
         self.first = self.last = None
@@ -23,6 +23,8 @@ class Truth:
         if number == self.FIRST:
             self.first = own_bytes()
         self.last = number
+        if number == self.ENOUGH:
+            self.say()
 
     def say(self):
         if self.first is not None and self.last > self.FIRST:

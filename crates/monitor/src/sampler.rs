@@ -153,8 +153,11 @@ impl Sampler {
         self.last.process_count = Some(self.members.len() as u64);
         self.last.thread_count = Some(self.members.iter().map(|member| member.threads).fold(0, u64::saturating_add));
         // A job may move to another group, such as one that a batch system makes for it.
-        let witness = self.members.first().map_or(self.first.pid, |member| member.id.pid);
-        self.cgroup = Cgroup::find(&self.root, Some(witness)).or_else(|| self.cgroup.take());
+        // One that is about to end, and has let go of its memory, has left its group already.
+        let has_memory = |pid: &u32| process::rss_bytes(&self.root, *pid).known().is_some_and(|bytes| bytes > 0);
+        let witness = self.members.iter().map(|member| member.id.pid).find(has_memory);
+        let found = witness.and_then(|pid| Cgroup::find(&self.root, Some(pid)));
+        self.cgroup = found.or_else(|| self.cgroup.take());
         self.last.cgroup_limit_bytes = self.cgroup.as_ref().and_then(|cgroup| cgroup.limits.limit_bytes);
     }
 

@@ -59,6 +59,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut job = Job::of(child, program, own_terminal)?;
     let mut passing = Passing::new();
     let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
+    let had_screen = shown.is_screen();
     let running = streams.pass(&mut job.child, &mut passing, &shown)?;
     let drawing = own_terminal.then(|| shown.draw(""));
     if !args.quiet {
@@ -72,13 +73,16 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
 
     let status = job.wait()?;
     let ending = watching.ending(status.code(), job::signal(status));
-    let explanation = passing.end(&ending.evidence());
+    let explanation = passing.end(&[ending.evidence(), ending.findings.clone()].concat());
     // The terminal is the user's again before anything is said.
     drop(drawing);
     // What is no memory failure speaks for itself: its own last words are on the screen.
     let is_memory = explanation.cause.as_ref().is_some_and(|cause| cause.code != Code::NotMemory);
     let explained = (!ending.is_success() && is_memory).then_some(explanation);
     if !args.quiet {
+        if had_screen {
+            ending.findings.iter().for_each(|finding| output::say(finding));
+        }
         tell(&ending, &watching, planned.as_ref());
         if let Some(explanation) = &explained {
             output::tell(&explanation.to_text(Style { colour: output.colour(), width: output.width() }));

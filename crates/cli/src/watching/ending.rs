@@ -24,7 +24,7 @@ pub struct Ending {
     pub last: Option<Sample>,
     /// The most it held.
     pub peak_bytes: Option<u64>,
-    /// Findings, the last ones.
+    /// What was found while it ran.
     pub findings: Vec<String>,
 }
 
@@ -75,9 +75,6 @@ impl Ending {
                 "the kernel killed nothing for memory: a person, a script or a scheduler ended the job{}",
                 peak.unwrap_or_default()
             ));
-        }
-        if !self.is_success() {
-            lines.extend(self.findings.iter().cloned());
         }
         lines
     }
