@@ -1,6 +1,6 @@
 """Keeps what each step returns, as TensorFlow programs do by mistake: activations of the model, one batch after the other.
 
-    tf_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without the mistake
+tf_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without the mistake
 """
 
 import sys

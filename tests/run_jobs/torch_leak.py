@@ -1,6 +1,6 @@
 """Adds up losses with their graphs, as PyTorch programs do by mistake to print a mean, and so keeps the activations of each step.
 
-    torch_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without the mistake
+torch_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without the mistake
 """
 
 import sys

@@ -65,9 +65,9 @@ fn findings(gathered: &Gathered, page: &mut Page) {
         return;
     }
     page.heading("findings", "What was seen");
-    let mut rows = vec![vec![Cell::text("When"), Cell::text("What"), Cell::text("Code")]];
+    let mut rows = vec![vec![Cell::text("When"), Cell::text("What")]];
     for finding in findings {
-        rows.push(vec![moment(finding.at_ms), Cell::text(&finding.text), Cell::text(&finding.code)]);
+        rows.push(vec![moment(finding.at_ms), Cell::text(&finding.text)]);
     }
     page.table("What was seen while the job ran", false, &rows);
     if gathered.summary.more_findings > 0 {
