@@ -148,6 +148,9 @@ impl Case {
     }
 }
 
+/// Lines within which a pool says what it was asked for, after the device refused it.
+const POOL_FOLLOWS: u64 = 3;
+
 /// The failure that counts. An allocator that ran out says more than a process that was killed or a handle that was not made, whatever came
 /// last; of several, the one with figures, and of those the first: the others follow from it.
 fn primary(sightings: &[Sighting]) -> Option<usize> {
@@ -155,6 +158,11 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
     // What a job caught and did again, with less, did not end it.
     let retried = |sighting: &Sighting| {
         sightings.iter().any(|other| other.sign.id == "job.retried" && other.line == sighting.line)
+    };
+    let for_pool = |refused: &Sighting| {
+        sightings
+            .iter()
+            .any(|pool| pool.sign.id == "tensorflow.pool" && pool.line.wrapping_sub(refused.line) <= POOL_FOLLOWS)
     };
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let assertion = sightings.iter().position(strong);
@@ -171,6 +179,8 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
                 45
             }
             Weight::Failure if sighting.sign.id.starts_with("anybody.") => 65,
+            // A pool that asks the device for more asks for much more than it was asked for.
+            Weight::Failure if sighting.sign.id == "xla.device_alloc" && for_pool(sighting) => 66,
             Weight::Failure if sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some() => 70,
             Weight::Failure if sighting.sign.id == "kernel.cgroup_kill" => 69,
             // An assertion on the device makes every later call fail, in whatever words.

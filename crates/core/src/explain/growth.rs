@@ -143,7 +143,8 @@ impl Series {
             && self.back == 0
             && self.steps.0 > 0
             && self.steps.1 <= self.steps.0.saturating_add(self.steps.0 / 4);
-        let goes_on = self.growth.figures - self.last_onward <= self.growth.figures / 8;
+        // The last figure may be that of a step that had begun only.
+        let goes_on = self.growth.figures - self.last_onward <= (self.growth.figures / 8).max(1);
         steady
             && goes_on
             && (clockwork || grown.saturating_mul(6) >= self.growth.first_bytes)

@@ -8,7 +8,7 @@ mod calls;
 mod names;
 mod words;
 
-pub use calls::{Moved, creates, moved};
+pub use calls::{Moved, creates, keeps_what_it_reads, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::Frame;
@@ -180,7 +180,13 @@ pub fn prepares_data(frame: &Frame) -> bool {
     rule(frame, true) == Some(Phase::LoadData)
 }
 
+/// Whoever waits for another process does not show what that one did.
+const WAITS: [&str; 3] = ["ray.get(", ".result()", ".get_objects("];
+
 fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
+    if has_any(&frame.code, &WAITS) {
+        return None;
+    }
     let function = frame.function.rsplit('.').next().unwrap_or("");
     // PyTorch moves a model through its modules' own methods.
     if has_any(&frame.file, &["nn/modules/module.py", "nn\\modules\\module.py"])

@@ -81,17 +81,23 @@ fn judge(case: &Case) -> Option<Claim> {
         .op
         .as_deref()
         .filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"]))
+        .filter(|op| !of_a_weight(op))
     {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
-    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && case.failure()?.sign.id == "tensorflow.oom"
-    {
+    let of_tensorflow = ["tensorflow.oom", "tensorflow.pool"].contains(&failure.sign.id);
+    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && of_tensorflow {
         return Claim::likely(format!(
             "the tensor that did not fit has the shape of activations: {:?}",
             case.numbers.shape.as_deref().unwrap_or_default()
         ));
     }
     None
+}
+
+/// TensorFlow's nodes that read a weight or assign to it have its size, whatever the batch.
+fn of_a_weight(op: &str) -> bool {
+    op.ends_with("/read") || has_any(op, &["/AssignMovingAvg", "ExponentialMovingAverage"])
 }
 
 /// A small request of XLA's, in a small program, is the last straw of something else.
@@ -105,6 +111,14 @@ fn unexplained(case: &Case) -> Option<String> {
         return Some(format!(
             "{} were free, and only {} were asked for: the figures do not explain the failure",
             human(free),
+            human(wanted)
+        ));
+    }
+    // A TPU's compiler counts the whole program: weights, the optimizer's state and activations.
+    let whole = numbers.device.as_deref() == Some("TPU") && numbers.limit_bytes().is_some_and(|limit| wanted > limit);
+    if whole && numbers.temporary_bytes.is_none() && !case.saw("xla.largest") {
+        return Some(format!(
+            "the whole program needs {}; how much of it are weights and how much activations is not said",
             human(wanted)
         ));
     }

@@ -1,7 +1,7 @@
 //! The whole data set was put on the device, where a batch at a time would do.
 
 use super::super::case::Case;
-use super::super::phase::{Moved, Phase, has_model, moved, prepares_data, trained, trains};
+use super::super::phase::{Moved, Phase, has_model, keeps_what_it_reads, moved, prepares_data, trained, trains};
 use super::super::sign::Resource;
 use super::super::sizes::{has, has_any};
 use super::super::traceback::{Frame, is_own};
@@ -61,6 +61,11 @@ fn judge(case: &Case) -> Option<Claim> {
     let reads = own.filter(|frame| case.place.is_none() && prepares_data(frame) && !trained(&failure.frames));
     if let Some(frame) = reads {
         return Claim::likely(shown(frame));
+    }
+    // What is read piece by piece and kept in a list is all of the data in the end; before training it is no batch.
+    let kept = |frame: &&Frame| keeps_what_it_reads(&frame.code);
+    if let Some(frame) = frames().find(kept).filter(|_| !in_step && case.phase() != Some(Phase::LoadModel)) {
+        return Claim::likely(format!("one after another, all of the data was read onto the device ({})", frame.code));
     }
     // Tables on the device: what is handled is data.
     let table = |frame: &&Frame| has_any(&frame.file, &["cuml", "cudf", "nvtabular"]);

@@ -44,6 +44,13 @@ fn judge(case: &Case) -> Option<Claim> {
             .frames
             .iter()
             .any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
+        // Code that computes with arrays names what it handles, and not how much of it there is.
+        let computes = |frame: &Frame| has_any(&frame.code, &[" * ", " + ", " - ", " / ", "**"]);
+        if small && arrays && failure.frames.last().is_some_and(computes) {
+            return Claim::possible(format!(
+                "an array{of_array} was the last straw; what filled the memory before it is not said"
+            ));
+        }
         if small && a_sample {
             return Claim::possible(
                 "a sample or a batch of them was being read; what filled the memory before is not said",

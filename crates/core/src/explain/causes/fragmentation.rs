@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::{Cause, Claim, Code};
-use crate::bytes::human;
+use crate::bytes::{MIB, human};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::Fragmentation,
@@ -13,6 +13,8 @@ pub(super) const CAUSE: Cause = Cause {
     page: include_str!("../../../../../docs/causes/fragmentation.md"),
     judge,
 };
+
+const SMALL_SEGMENT_BYTES: u64 = 2 * MIB;
 
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
@@ -57,5 +59,11 @@ fn judge(case: &Case) -> Option<Claim> {
         human(idle),
         human(wanted)
     );
+    // PyTorch serves what is small from a pool of its own, in segments of this size: what is idle elsewhere is of no use to it. Where this job has
+    // filled the device, it is the last straw.
+    let filled = numbers.limit_bytes().is_some_and(|limit| reserved >= limit / 10 * 9);
+    if wanted <= SMALL_SEGMENT_BYTES && filled && idle < reserved / 10 {
+        return Claim::possible(because);
+    }
     if idle >= reserved / 10 { Claim::certain(because) } else { Claim::likely(because) }
 }

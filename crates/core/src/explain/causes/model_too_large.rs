@@ -4,6 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sizes::has_any;
 use super::{Cause, Claim, Code, said};
+use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::ModelTooLarge,
@@ -33,6 +34,15 @@ fn judge(case: &Case) -> Option<Claim> {
         let place = case.place.as_ref()?;
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
     }
+    // XLA counts what a program is given apart from what it computes.
+    let given = case.numbers.argument_bytes.zip(case.numbers.limit_bytes());
+    if let Some((given, limit)) = given.filter(|(given, limit)| given >= limit) {
+        return Claim::likely(format!(
+            "what the program is given, its weights before all, takes {} of {} already",
+            human(given),
+            human(limit)
+        ));
+    }
     // No batch has as many rows as columns in the thousands; a matrix of weights has.
     let shape = case.numbers.shape.as_deref().unwrap_or_default();
     let matrix = shape.len() == 2 && shape.iter().all(|&size| size >= 1024 && size % 32 == 0);
@@ -40,8 +50,12 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("the tensor that did not fit has the shape of weights: {shape:?}"));
     }
     let op = case.numbers.op.as_deref()?;
-    (has_any(op, &NODES) && !has_any(op, &["gradient", "adam", "dropout"]))
-        .then(|| Claim::likely(format!("the operation that failed makes a weight: {op}")))?
+    if !has_any(op, &NODES) || has_any(op, &["gradient", "adam", "dropout"]) {
+        return None;
+    }
+    let because = format!("the operation that failed makes a weight: {op}");
+    // After several steps the weights were there: this is none that is made for the first time.
+    if case.numbers.step.is_some_and(|step| step > 1) { Claim::possible(because) } else { Claim::likely(because) }
 }
 
 fn failure_of_tensorflow(case: &Case) -> bool {

@@ -39,6 +39,13 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(limit) = numbers.limit_bytes().filter(small) {
         return Claim::likely(format!("when this job began, TensorFlow got only {} of the device", human(limit)));
     }
+    if let Some((counted_on, wanted)) = refused(case) {
+        return Claim::likely(format!(
+            "TensorFlow's pool counted on {} that were free when it was made, and the device had not even {} of them",
+            human(counted_on),
+            human(wanted)
+        ));
+    }
     let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");
     if let Some((free, capacity)) =
         numbers.free_bytes.zip(numbers.limit_bytes()).filter(|(free, all)| at_start && *free < all / 2)
@@ -79,13 +86,37 @@ fn judge(case: &Case) -> Option<Claim> {
     })?
 }
 
-/// How many other processes there are, and what they hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job reserved is.
+/// A pool that still counts on as much has not filled the device itself.
+const COUNTED_ON_BYTES: u64 = GIB;
+
+/// What a pool of TensorFlow's asked the device for in vain, and the little that it needed. It never asks for more than what it found free when it
+/// was made, less what it has taken since: what is missing was taken by somebody else.
+fn refused(case: &Case) -> Option<(u64, u64)> {
+    let pool = case.failure().filter(|failure| failure.sign.id == "tensorflow.pool")?;
+    let wanted = pool.numbers.requested_bytes?;
+    let asked = case.sightings.iter().filter(|sighting| sighting.sign.id == "xla.device_alloc");
+    let just_before = asked.filter(|asked| asked.line < pool.line && pool.line - asked.line <= 2);
+    let counted_on = just_before.filter_map(|asked| asked.numbers.requested_bytes).max()?;
+    let filled = case.numbers.allocated_bytes.zip(case.numbers.limit_bytes()).is_some_and(|(used, all)| used > all / 2);
+    (counted_on >= COUNTED_ON_BYTES && wanted <= counted_on / 64 && !filled).then_some((counted_on, wanted))
+}
+
+/// How many other processes there are, and what they hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job
+/// reserved is. Where all of them and this job together would hold more than there is, one of them must be it, however much it has outside the
+/// allocator (NCCL's buffers, captured graphs).
 fn others(case: &Case) -> (usize, u64) {
     let numbers = &case.numbers;
     let own = numbers.reserved_bytes.or(numbers.allocated_bytes).unwrap_or(0);
-    let is_self =
-        |bytes: u64| numbers.process_bytes.is_none() && bytes >= own && bytes - own <= OUTSIDE_ALLOCATOR_BYTES;
-    let own_entry = numbers.others.iter().position(|process| is_self(process.bytes));
+    let listed = numbers.others.iter().fold(0u64, |sum, process| sum.saturating_add(process.bytes));
+    let taken = numbers.capacity_bytes.unwrap_or(u64::MAX).saturating_sub(numbers.free_bytes.unwrap_or(0));
+    // Figures are rounded.
+    let counted_twice = own > 0 && listed.saturating_add(own) > taken.saturating_add(taken / 50);
+    let outside = |bytes: u64| bytes.checked_sub(own).filter(|_| numbers.process_bytes.is_none());
+    let own_entry = (0..numbers.others.len())
+        .filter_map(|index| Some((outside(numbers.others[index].bytes)?, index)))
+        .filter(|(outside, _)| counted_twice || *outside <= OUTSIDE_ALLOCATOR_BYTES)
+        .min()
+        .map(|(_, index)| index);
     let others = numbers.others.iter().enumerate().filter(|(index, _)| Some(*index) != own_entry);
     others.fold((0, 0), |(count, sum), (_, process)| (count + 1, process.bytes.saturating_add(sum)))
 }

@@ -11,6 +11,9 @@ use crate::bytes::{GIB, human};
 /// No accelerator has this much: asked for at once, it is a mistake in a shape.
 const ABSURD_BYTES: u64 = 300 * GIB;
 
+/// Few accelerators have more.
+const RARE_DEVICE_BYTES: u64 = 80 * GIB;
+
 pub(super) const CAUSE: Cause = Cause {
     code: Code::TensorTooLarge,
     name: "tensor_too_large",
@@ -63,6 +66,14 @@ fn judge(case: &Case) -> Option<Claim> {
             human(capacity),
             human(allocated)
         ));
+    }
+    // A program that is compiled asks for all that it computes at once, and a pool asks the device for its share.
+    let at_once = case.of(Resource::GpuMemory)
+        && case.place.is_none()
+        && !case.saw("xla.breakdown")
+        && !has_any(&case.failure()?.text, &["from device", "CUDA_ERROR_OUT_OF_MEMORY"]);
+    if at_once && wanted >= RARE_DEVICE_BYTES && case.numbers.limit_bytes().is_none() {
+        return Claim::likely(format!("{} were asked for at once: few devices have that", human(wanted)));
     }
     // Many rows are a data set, even if they are large.
     let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);

@@ -77,6 +77,17 @@ pub fn creates(code: &str) -> bool {
     calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
 }
 
+/// Whether a line of code reads something that is no model, and keeps it beside what it read before: `scans.append(load_scan(path))`,
+/// `[read(path) for path in paths]`.
+pub fn keeps_what_it_reads(code: &str) -> bool {
+    let all: Vec<Call<'_>> = calls(code).collect();
+    let reads = |call: &Call<'_>| any(&words(call.method), &["load", "read"]);
+    let listed = code.contains('[') && code.contains(" for ") && code.contains(" in ");
+    let appended = all.windows(2).any(|two| ["append", "extend"].contains(&two[0].method) && reads(&two[1]));
+    let model = any(&words(code), MODEL) || any(&words(code), WEIGHTS);
+    !model && (appended || (listed && all.iter().any(reads)))
+}
+
 /// What a line of code moves to a device, as far as its names tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -137,6 +148,15 @@ mod tests {
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
         assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
         assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+    }
+
+    #[test]
+    fn what_is_read_and_kept_grows() {
+        assert!(keeps_what_it_reads("scan_list.append(loadScan(args, id, scan, scale))"));
+        assert!(keeps_what_it_reads("volumes = [read_volume(path) for path in paths]"));
+        assert!(!keeps_what_it_reads("losses.append(self.compute_loss(pred, target))"));
+        assert!(!keeps_what_it_reads("models.append(load_model(path))"));
+        assert!(!keeps_what_it_reads("scan = load_scan(path)"));
     }
 
     #[test]

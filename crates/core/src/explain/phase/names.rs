@@ -138,6 +138,14 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
 pub(super) fn of_failure(line: &str) -> Option<Phase> {
     let said: Vec<String> = words(line).into_iter().take(4 * MOST_WORDS).collect();
     let model = any(&said, &["model", "models", "weights", "checkpoint", "engine", "session"]);
+    // What an engine computes in is made beside the weights: `failed to allocate compute buffers`.
+    if any(&said, &["compute"]) && any(&said, &["buffer", "buffers"]) {
+        return Some(Phase::Forward);
+    }
+    // A cache of keys and values grows with the context, not with the model.
+    if any(&said, &["kv"]) {
+        return None;
+    }
     let makes = any(&said, &["load", "loading", "create", "creating", "initialize", "initializing", "initialization"]);
     (makes && (model || said.windows(2).any(|two| two == ["during", "initialization"]))).then_some(Phase::LoadModel)
 }
@@ -170,6 +178,19 @@ mod tests {
             !["cross_validation", "train_validation_split", "retrieval", "test_something"].into_iter().any(evaluation)
         );
         assert!(predicts(&words("sliding_window_inference")) && !predicts(&words("fit_predict")));
+    }
+
+    #[test]
+    fn failures_say_what_could_not_be_made() {
+        assert_eq!(
+            of_failure("llama_model_load: error loading model: unable to allocate backend buffer"),
+            Some(Phase::LoadModel)
+        );
+        assert_eq!(of_failure("llama_new_context: failed to allocate compute buffers"), Some(Phase::Forward));
+        assert_eq!(
+            of_failure("llama_init_from_model: failed to initialize: failed to allocate buffer for kv cache"),
+            None
+        );
     }
 
     #[test]

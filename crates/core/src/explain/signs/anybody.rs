@@ -1,5 +1,5 @@
-//! Whoever else says that memory ran out: Paddle, MXNet, Chainer and CuPy, Theano, Caffe, Darknet, ONNX Runtime, TensorRT, RAPIDS, and programs
-//! that nobody knows.
+//! Whoever else says that memory ran out: Paddle, MXNet, Chainer and CuPy, Theano, Caffe, Darknet, ONNX Runtime, TensorRT, RAPIDS, llama.cpp, and
+//! programs that nobody knows.
 //!
 //! These wordings are general, so that they give way to any sign that knows its program.
 
@@ -49,6 +49,34 @@ pub const SIGNS: &[Sign] = &[
         )
         .on_allocating()
     },
+    // llama.cpp and what is built on it name the backend: `failed to allocate CPU buffer of size 437944320`.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: figures,
+        also: &["failed to allocate"],
+        check: ggml_host,
+        ..Sign::new("ggml.host_buffer", &["buffer of size "], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: figures,
+        also: &["alloc_tensor_range: failed to allocate", "ggml_gallocr_reserve_n: failed to allocate"],
+        check: |text| !ggml_host(text),
+        ..Sign::new("ggml.device_buffer", &["buffer of size "], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: |text, numbers| {
+            let asked = bytes_after(text, "Device memory allocation of size");
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
+        check: |text| !has(text, "Device memory allocation of size") || has(text, "fail"),
+        ..Sign::new(
+            "vulkan.oom",
+            &["Device memory allocation of size", "ErrorOutOfDeviceMemory", "VK_ERROR_OUT_OF_DEVICE_MEMORY"],
+            Weight::Failure,
+        )
+    },
     Sign {
         resource: Some(Resource::HostMemory),
         check: |text| !has_word_of(text, OTHERS) && says_so(text),
@@ -63,6 +91,12 @@ pub const SIGNS: &[Sign] = &[
         )
     },
 ];
+
+/// Whether ggml speaks of a buffer on the host: the CPU's own, or pinned for a device (`CUDA_Host`).
+fn ggml_host(text: &str) -> bool {
+    let named = after(text, "failed to allocate ").and_then(|tail| tail.split(" buffer").next()).unwrap_or("");
+    has(text, "ggml_backend_cpu_buffer_type") || named.starts_with("CPU") || named.ends_with("_Host")
+}
 
 impl Sign {
     const fn on_allocating(self) -> Sign {
@@ -88,7 +122,10 @@ fn says_so(text: &str) -> bool {
         "error", "fail", "exception", "fatal", "check failed", "abort", "exit", "cannot allocate", "could not allocate",
     ];
     let short = text.trim().len() < 60 || has(text.trim_start().get(..13).unwrap_or(""), "out of memory");
-    if has_any(text, &["is not a failure", "... ok", "out of resource:", ": I tensorflow", ": I external"]) {
+    if has_any(
+        text,
+        &["is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external"],
+    ) {
         return false;
     }
     has_any(text, &failed) || (short && !has_any(text, &advice))

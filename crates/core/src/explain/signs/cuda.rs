@@ -92,7 +92,13 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("cuda.module", &["Failed to load in-memory CUBIN", "Failed to load PTX"], Weight::Failure)
     },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
-    Sign { read: smi, also: &["MiB |", "MB"], ..Sign::new("cuda.smi", &["MiB / "], Weight::Context) },
+    // `docker stats` has such pairs, too, without bars between its columns.
+    Sign {
+        read: smi,
+        also: &["MiB |", "MB"],
+        check: |text| text.contains('|'),
+        ..Sign::new("cuda.smi", &["MiB / "], Weight::Context)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::OtherProcess),

@@ -4,7 +4,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, has, has_any, has_word, number_after, quantity, size_after};
+use super::super::sizes::{Quantity, after, has, has_any, has_word, number_after, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -34,6 +34,7 @@ pub const SIGNS: &[Sign] = &[
         )
     },
     Sign { read: killed, ..Sign::new("kernel.cgroup_figures", &["memory: usage "], Weight::Context) },
+    Sign { read: docker_stats, ..Sign::new("docker.stats", &["MEM USAGE / LIMIT"], Weight::Context) },
     Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -153,6 +154,20 @@ fn killed(text: &str, numbers: &mut Numbers) {
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "limit"));
         numbers.allocated_bytes = numbers.allocated_bytes.or_else(|| size_after(text, "usage"));
     }
+}
+
+/// The rows of `docker stats`: `0.03%     2.485GiB / 5GiB      49.69%`. Which container died is not said, so that a limit counts only if all
+/// have the same.
+fn docker_stats(text: &str, numbers: &mut Numbers) {
+    let rows = after(text, "MEM USAGE / LIMIT").unwrap_or("");
+    let sizes = |pair: &[&str]| {
+        let size = |text: &str| quantity(text).filter(|size| size.unit_bytes.is_some()).map(Quantity::bytes);
+        size(pair[0]).zip(size(pair[2])).filter(|_| pair[1] == "/" && pair[3].ends_with('%'))
+    };
+    let words: Vec<&str> = rows.split_whitespace().collect();
+    let mut limits = words.windows(4).filter_map(sizes).map(|(_, limit)| limit);
+    let first = limits.next().filter(|first| limits.all(|limit| limit == *first));
+    numbers.capacity_bytes = numbers.capacity_bytes.or(first);
 }
 
 /// `mem avail:    98 of 30236 MiB ( 0.32%)`

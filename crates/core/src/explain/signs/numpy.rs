@@ -16,6 +16,7 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::HostMemory),
         cause: Some(Code::TensorTooLarge),
         read: array,
+        unless: &["CUDA out of memory", "HIP out of memory", "XPU out of memory"],
         ..Sign::new(
             "numpy.too_big",
             &[

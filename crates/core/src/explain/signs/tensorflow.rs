@@ -22,7 +22,7 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         read: pool,
         unless: &["is not a failure", "not a failure, but"],
-        also: &["Allocator ("],
+        also: &["Allocator (", "See logs for memory state"],
         ..Sign::new("tensorflow.pool", &["ran out of memory trying to allocate"], Weight::Failure)
     },
     Sign {

@@ -51,6 +51,12 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("torch.allowed_memory", &["would exceed allowed memory"], Weight::Failure)
     },
     Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::TensorTooLarge),
+        also: &["CUDA out of memory", "HIP out of memory", "XPU out of memory"],
+        ..Sign::new("torch.too_big", &["more than 1EB memory"], Weight::Failure)
+    },
+    Sign {
         read: device,
         ..Sign::new(
             "torch.figures",

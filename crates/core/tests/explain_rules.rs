@@ -1,0 +1,192 @@
+//! Rules of `explain` that weigh figures and places against each other, each with a message where it holds and one where it does not.
+//!
+//! In: messages in their programs' own words, with figures chosen to lie on either side. Checked: what ran out, the cause or that none is named, and
+//! figures. Whole logs are checked in `explain_corpus`.
+
+use brimful_core::explain::{Code, Resource, explain};
+
+fn cause(log: &str) -> Option<Code> {
+    explain(log.as_bytes()).cause.map(|cause| cause.code)
+}
+
+/// PyTorch's message in a container, where it cannot tell which of the processes is itself.
+fn listed(processes: &str, allocated: &str) -> String {
+    format!(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 79.11 GiB of which 600.00 MiB is \
+         free. {processes} Of the allocated memory {allocated} is allocated by PyTorch, and 700.00 MiB is reserved by PyTorch but unallocated."
+    )
+}
+
+#[test]
+fn a_process_that_leaves_no_room_for_this_one_is_this_one() {
+    // 4.6 GiB lie outside the allocator; with another 73 GiB there would be more than there is.
+    assert_eq!(cause(&listed("Process 71 has 78.50 GiB memory in use.", "73.20 GiB")), None);
+    assert_eq!(cause(&listed("Process 71 has 60.00 GiB memory in use.", "17.00 GiB")), Some(Code::OtherProcess));
+    let two = "Process 71 has 40.00 GiB memory in use. Process 72 has 38.40 GiB memory in use.";
+    assert_eq!(cause(&listed(two, "37.00 GiB")), Some(Code::OtherProcess));
+}
+
+/// PyTorch's older message, of a card with 12 GiB.
+fn torch(asked: &str, allocated: &str, reserved: &str) -> String {
+    format!(
+        "RuntimeError: CUDA out of memory. Tried to allocate {asked} (GPU 0; 12.00 GiB total capacity; {allocated} already allocated; 1.06 MiB \
+         free; {reserved} reserved in total by PyTorch)"
+    )
+}
+
+#[test]
+fn a_small_segment_on_a_full_card_does_not_show_fragmentation() {
+    assert_eq!(cause(&torch("2.00 MiB", "10.90 GiB", "11.40 GiB")), None);
+    assert_eq!(cause(&torch("300.00 MiB", "10.90 GiB", "11.40 GiB")), Some(Code::Fragmentation));
+    assert_eq!(cause(&torch("2.00 MiB", "8.90 GiB", "11.40 GiB")), Some(Code::Fragmentation));
+}
+
+#[test]
+fn a_size_that_cannot_be_addressed_is_of_the_device_that_was_asked() {
+    let said = explain(b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.");
+    assert_eq!(said.resource, Some(Resource::GpuMemory));
+    assert_eq!(said.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn buffers_of_ggml_are_of_the_backend_they_name() {
+    let loading = |backend: &str| {
+        explain(
+            format!(
+                "load_tensors: loading model tensors, this can take a while... (mmap = false)\n\
+                 alloc_tensor_range: failed to allocate {backend} buffer of size 837944320\n\
+                 llama_model_load: error loading model: unable to allocate {backend} buffer\n"
+            )
+            .as_bytes(),
+        )
+    };
+    for (backend, expected) in [
+        ("CPU", Resource::HostMemory),
+        ("CUDA_Host", Resource::HostMemory),
+        ("CUDA0", Resource::GpuMemory),
+        ("Vulkan0", Resource::GpuMemory),
+    ] {
+        let said = loading(backend);
+        assert_eq!(said.resource, Some(expected), "{backend}");
+        assert_eq!(said.cause.map(|cause| cause.code), Some(Code::ModelTooLarge), "{backend}");
+        assert_eq!(said.numbers.requested_bytes, Some(837_944_320), "{backend}");
+    }
+    // What it does without is no failure.
+    let pinned = explain(b"ggml_cuda_host_malloc: failed to allocate 1024.00 MiB of pinned memory: out of memory\n");
+    assert_eq!(pinned.resource, None);
+}
+
+/// A TPU's compiler, with what it breaks down.
+fn tpu(breakdown: &str) -> String {
+    format!(
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. \
+         Used 29.90G of 15.48G hbm. Exceeded hbm capacity by 14.42G.\n\n{breakdown}"
+    )
+}
+
+#[test]
+fn a_program_that_is_too_large_is_broken_down() {
+    let parts = |program: &str, arguments: &str| {
+        tpu(&format!(
+            "Total hbm usage >= 30.42G:\n    reserved        530.00M\n    program         {program}\n    arguments       {arguments}\n\n\
+             Program hbm requirement {program}:\n    HLO temp         {program} (100.0% utilization)\n"
+        ))
+    };
+    assert_eq!(cause(&parts("13.90G", "16.00G")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&parts("26.90G", " 3.00G")), Some(Code::BatchTooLarge));
+    let in_training = format!("  File \"train.py\", line 7, in train_step\n    loss = model(x)\n{}", tpu(""));
+    assert_eq!(cause(&in_training), None);
+}
+
+#[test]
+fn a_request_that_few_devices_could_serve_is_too_large() {
+    let xla = |size: &str| {
+        format!("RuntimeError: Resource exhausted: Failed to allocate request for {size} on device ordinal 0")
+    };
+    assert_eq!(cause(&xla("87.48GiB (93935126000B)")), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&xla("7.48GiB (8031588843B)")), None);
+}
+
+/// TensorFlow's pool, right after the device refused it `refused`.
+fn pool(refused: &str, wanted: &str) -> String {
+    format!(
+        "2019-07-30 03:35:51.1: E tensorflow/stream_executor/cuda/cuda_driver.cc:806] failed to allocate {refused} from device: \
+         CUDA_ERROR_OUT_OF_MEMORY: out of memory\n\
+         2019-07-30 03:35:51.2: W tensorflow/core/common_runtime/bfc_allocator.cc:267] Allocator (GPU_0_bfc) ran out of memory trying to \
+         allocate {wanted}.  Current allocation summary follows.\n"
+    )
+}
+
+#[test]
+fn what_a_pool_was_asked_for_is_not_what_it_asked_for() {
+    let said = explain(pool("6.38G (6854984448 bytes)", "16.0KiB").as_bytes());
+    assert_eq!(said.numbers.requested_bytes, Some(16 << 10));
+    assert_eq!(said.cause.map(|cause| cause.code), Some(Code::OtherProcess));
+    assert_eq!(cause(&pool("2.00M (2097152 bytes)", "1.50MiB")), None);
+}
+
+#[test]
+fn data_that_is_read_onto_the_device_and_kept_is_all_of_it() {
+    let reads = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 30, in main\n    scene = Scene(args)\n  \
+             File \"scene.py\", line 58, in scans_of\n    {code}\n  File \"scan.py\", line 46, in __init__\n    \
+             self.original *= torch.ones((1, self.height, self.width), device=self.kept_on)\n{}",
+            torch("20.00 MiB", "11.90 GiB", "11.92 GiB")
+        )
+    };
+    assert_eq!(cause(&reads("scans.append(load_scan(args, scan))")), Some(Code::DataOnDevice));
+    assert_eq!(cause(&reads("scan = Scan(args)")), None);
+}
+
+#[test]
+fn a_limit_counts_where_all_containers_have_it() {
+    let killed = |other_limit: &str| {
+        let log = format!(
+            "CONTAINER ID   NAME    CPU %     MEM USAGE / LIMIT   MEM %     NET I/O       BLOCK I/O     PIDS\n\
+             e13422806e16   web     0.03%     485MiB / {other_limit}     9.7%      1GB / 2MB     6MB / 1MB     21\n\
+             70543acfcb25   train   0.03%     4.898GiB / 5GiB     97.95%    3GB / 7MB     8MB / 1MB     54\n\
+             Memory cgroup out of memory: Killed process 2434089 (python) total-vm:4617472kB, anon-rss:3124824kB\n"
+        );
+        explain(log.as_bytes()).numbers.capacity_bytes
+    };
+    assert_eq!(killed("5GiB"), Some(5 << 30));
+    assert_eq!(killed("31.2GiB"), None);
+}
+
+#[test]
+fn whoever_waits_does_not_show_what_failed() {
+    let waits = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 47, in func\n    {code}\n\
+             ray.exceptions.RayTaskError(OutOfMemoryError): ray::Worker.update() (pid=33148)\n"
+        )
+    };
+    assert_eq!(cause(&waits("output = ray.get(output)")), None);
+    assert_eq!(cause(&waits("output = model(batch)")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn weights_that_were_there_do_not_become_too_large() {
+    let assigns = |before: &str| {
+        format!(
+            "{before}tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape[2304,384]\n\
+             \t [[Node: local3/weights/Assign = Assign[T=DT_FLOAT, _device=\"/job:localhost/replica:0/task:0/gpu:0\"](local3/weights, x)]]\n"
+        )
+    };
+    assert_eq!(cause(&assigns("")), Some(Code::ModelTooLarge));
+    assert_ne!(cause(&assigns("step 618220, loss = 0.17\n")), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_small_array_in_a_formula_is_the_last_straw() {
+    let fails = |size: &str, shape: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"merge.py\", line 9, in merge\n    \
+             out = mask * face + (1 - mask) * image.astype(np.float32)\n\
+             numpy.core._exceptions._ArrayMemoryError: Unable to allocate {size} for an array with shape {shape} and data type float32\n"
+        )
+    };
+    assert_eq!(cause(&fails("42.2 MiB", "(1440, 2560, 3)")), None);
+    assert_eq!(cause(&fails("20.6 GiB", "(500, 1440, 2560, 3)")), Some(Code::DatasetInMemory));
+}
