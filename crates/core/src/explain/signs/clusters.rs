@@ -124,6 +124,12 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: LIMIT,
         cause: CODE,
+        read: dask_inputs,
+        ..Sign::new("dask.inputs", &["worth of input dependencies, but worker"], Weight::Failure)
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
         read: dask,
         also: &["Pausing worker"],
         ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom)
@@ -292,6 +298,12 @@ fn dask(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_after(text, "Worker memory limit:"))
         .or_else(|| size_after(text, "Worker memory limit:"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "Process memory:"));
+}
+
+/// `Task 'sum-7' has 30.61 GiB worth of input dependencies, but worker tcp://… has memory_limit set to 14.90 GiB.`
+fn dask_inputs(text: &str, numbers: &mut Numbers) {
+    numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_before(text, "worth of input"));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory_limit set to"));
 }
 
 /// `Memory on the node (IP: …) where the task … was running was 62.01GB / 64.00GB (0.97), which exceeds …`

@@ -40,7 +40,7 @@ pub const SIGNS: &[Sign] = &[
             "fairseq.skipped",
             &[
                 "ran out of memory with exception", "ran out of memory, retrying batch",
-                "ran out of memory, skipping batch", "OOM in batch",
+                "ran out of memory, skipping batch", "ran out of memory on GPU #", "OOM in batch",
             ],
             Weight::Failure,
         )
