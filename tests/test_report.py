@@ -187,7 +187,7 @@ def test_jobs_of_which_little_is_known(brimful, tmp_path):
     for how, said in (
         ({"exit_code": 0}, "Ended well after"),
         ({"exit_code": 3}, "Failed with exit code 3 after"),
-        ({"signal": 15}, "Killed by SIGTERM after"),
+        ({"signal": 15}, "Killed by signal 15 (SIGTERM) after"),
         ({"signal": 9, "oom_kills": 0}, "The kernel counts no kill for memory: somebody sent it."),
         ({"signal": 40}, "Killed by signal 40"),
         ({}, "how is not known"),

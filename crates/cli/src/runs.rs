@@ -23,7 +23,7 @@ pub fn new_name() -> Option<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder).ok()?;
     let runs = recordings(&folder);
-    for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)) {
+    for old in runs.iter().take((runs.len() + 1).saturating_sub(KEPT_RUNS)).filter(|run| !is_being_written(run)) {
         let _ = fs::remove_file(old);
     }
     Some(folder.join(format!("{}-{}.{EXTENSION}", date::compact(unix_ms()), process::id())))
@@ -36,10 +36,29 @@ pub fn latest() -> Option<PathBuf> {
 
 /// Whether nothing of the user's is lost with what is at a path: nothing, an empty file, a device, or a recording.
 pub fn may_be_replaced(path: &Path) -> bool {
-    let Ok(mut file) = File::open(path) else { return true };
-    let is_plain = file.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
+    let Ok(about) = fs::metadata(path) else { return true };
+    if !about.is_file() {
+        // To open a pipe would wait for its reader.
+        return is_device(&about);
+    }
     let mut begins = [0; MAGIC.len()];
-    !is_plain || file.read_exact(&mut begins).is_ok() && &begins == MAGIC
+    about.len() == 0 || File::open(path).and_then(|mut file| file.read_exact(&mut begins)).is_ok() && &begins == MAGIC
+}
+
+#[cfg(unix)]
+fn is_device(about: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_char_device(&about.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_device(_: &fs::Metadata) -> bool {
+    false
+}
+
+/// A recording that goes on is written to twice a second.
+fn is_being_written(path: &Path) -> bool {
+    let since = fs::metadata(path).and_then(|about| about.modified()).ok().and_then(|then| then.elapsed().ok());
+    since.is_none_or(|since| since < Duration::from_secs(60))
 }
 
 /// Milliseconds since 1970, now.

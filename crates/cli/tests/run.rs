@@ -136,6 +136,52 @@ fn a_reader_that_stops_early_ends_the_job_as_without_us() {
 }
 
 #[test]
+fn a_slow_reader_gets_all() {
+    let folder = Folder::new();
+    let mut child =
+        folder.command(&["-q"], &["head", "-c", "300000", "/dev/zero"]).stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut child.stdout.take().unwrap(), &mut bytes).unwrap();
+    assert_eq!((bytes.len(), child.wait().unwrap().code()), (300_000, Some(0)));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_said() {
+    let folder = Folder::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = folder.command(&["-q"], &["echo", "words"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert!(stderr(&output).contains("the job's output cannot be written: No space left"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_that_cannot_start_leaves_recordings_as_they_were() {
+    let folder = Folder::new();
+    folder.run(&[], &["no-such-command"]);
+    assert!(!folder.recording().exists());
+    folder.run(&["-q"], &["true"]);
+    let before = fs::read(folder.recording()).unwrap();
+    folder.run(&[], &["no-such-command"]);
+    assert_eq!(fs::read(folder.recording()).unwrap(), before);
+    fs::remove_file(folder.recording()).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.recording()).status().unwrap().success());
+    let output = folder.run(&[], &["true"]);
+    assert!(stderr(&output).contains("exists and is no recording"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_a_fork_shares_counts_once() {
+    let folder = Folder::new();
+    let script = "import os, time\nx = b'x' * (200 << 20)\nfor _ in range(5):\n    if os.fork() == 0:\n        time.sleep(2.5); os._exit(0)\ntime.sleep(2.8)";
+    let output = folder.run(&["-q"], &["python3", "-c", script]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // Between the fork and the next look at what is shared, a second at most, it is not known.
+    let late: Vec<u64> =
+        samples(&folder.frames()).iter().filter(|sample| sample.at_ms > 2000).filter_map(Sample::held_bytes).collect();
+    assert!(!late.is_empty() && late.iter().all(|&held| held < 600_000_000), "{late:?}");
+}
+
+#[test]
 fn a_signal_is_passed_on_and_the_end_is_told() {
     let folder = Folder::new();
     let script = "trap 'echo asked; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
@@ -243,7 +289,7 @@ fn a_kill_by_the_limit_and_a_kill_by_a_person_are_told_apart() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(137), "{said}");
     assert!(
-        said.contains("the kernel killed nothing for memory: a person, a script or a scheduler ended the job"),
+        said.contains("the kernel killed nothing of the job for memory: a person, a script or a scheduler ended it"),
         "{said}"
     );
     assert_eq!((folder.end().oom_kills, folder.end().explanation), (Some(0), None));

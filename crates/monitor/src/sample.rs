@@ -101,7 +101,8 @@ impl Sample {
     /// What the job may hold: up to the cgroup's limit, or what it holds and the machine still has, whichever is less.
     pub fn limit_bytes(&self) -> Option<u64> {
         let left = self.held_bytes().zip(self.machine_available_bytes).map(|(held, left)| held.saturating_add(left));
-        self.cgroup_limit_bytes.into_iter().chain(left.or(self.machine_total_bytes)).min()
+        // What processes share is counted for each of them until it is known better.
+        [self.cgroup_limit_bytes, left, self.machine_total_bytes].into_iter().flatten().min()
     }
 
     /// What counts against that limit and cannot be dropped: the group's, or the job's.

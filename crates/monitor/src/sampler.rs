@@ -24,6 +24,9 @@ pub(crate) mod schedule;
 pub use member::Member;
 use schedule::Every;
 
+/// So much more resident memory is worth a look at what is shared.
+const JUMP_BYTES: u64 = 64 << 20;
+
 /// Watches one job.
 pub struct Sampler {
     root: PathBuf,
@@ -42,6 +45,8 @@ pub struct Sampler {
     disk: Disk,
     second: Every,
     ten_seconds: Every,
+    /// When it was last read what the processes share, how many there were, and what was resident.
+    shared_at: (u64, usize, u64),
     scan: Every,
     early_scan: Every,
 }
@@ -69,6 +74,7 @@ impl Sampler {
             disk: Disk::default(),
             second: Every::ms(1000),
             ten_seconds: Every::ms(10_000),
+            shared_at: (0, 0, 0),
             scan: Every::ms(2000),
             early_scan: Every::ms(500),
         })
@@ -95,10 +101,23 @@ impl Sampler {
         if self.second.is_due(at_ms) {
             self.read_each_second();
         }
+        if self.shares_anew(at_ms) {
+            self.ten_seconds.now();
+        }
         if self.ten_seconds.is_due(at_ms) {
             self.read_each_ten_seconds();
+            self.shared_at = (at_ms, self.members.len(), self.last.rss_bytes.unwrap_or(0));
         }
         self.last
+    }
+
+    /// Whether processes appeared and resident memory jumped since it was last read what they share: a fork shares all that its parent has, which
+    /// would count in full until then.
+    fn shares_anew(&self, at_ms: u64) -> bool {
+        let (then_ms, then_members, then_bytes) = self.shared_at;
+        let jumped =
+            self.last.rss_bytes.unwrap_or(0) > then_bytes.saturating_add(then_bytes / 4).saturating_add(JUMP_BYTES);
+        jumped && self.members.len() > then_members && at_ms >= then_ms.saturating_add(1000)
     }
 
     /// Reads everything once more, for the end of a job or the end of a step.

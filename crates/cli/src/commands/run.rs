@@ -47,7 +47,8 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let place = Place::open(args.output.as_deref())?;
     let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
-    let ways = Ways { listener: agent::put_in(program, &mut command), place, server };
+    let is_own_group = matches!(limit, Some(Limit::Group(_)));
+    let ways = Ways { listener: agent::put_in(program, &mut command), place, server, is_own_group };
 
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();
@@ -91,6 +92,11 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let recorded = watching.finish(&ending, explained.map(serde_json::to_value).transpose()?);
     if let (false, Some(path)) = (args.quiet, recorded) {
         output::say(&format!("recorded in {0} (brimful report {0})", path.display()));
+    }
+    // A shell that runs several commands stops at one that Ctrl-C has ended, if it sees that.
+    if let Some(signal) = job::signal(status).filter(|signal| [2, 3].contains(signal)) {
+        drop(limit);
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     Ok(Exit::Job(job::code(status)))
 }
@@ -139,8 +145,8 @@ fn tell(ending: &Ending, watching: &Watching, planned: Option<&Planned>) {
     lines.chain(planned.and_then(|planned| planned.line(&summary))).for_each(|line| output::say(&line));
     let left = watching.left();
     if let Some(first) = left.first() {
-        let left = several(left.len() as u64, "process", "processes");
-        output::say(&format!("{left} of the job still run: brimful watch {first}"));
+        let left = several(left.len() as u64, "process of the job still runs", "processes of the job still run");
+        output::say(&format!("{left}: brimful watch {first}"));
     }
 }
 

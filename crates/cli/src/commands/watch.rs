@@ -13,7 +13,7 @@ use std::thread;
 use anyhow::bail;
 use brimful_monitor::agent::Listener;
 use brimful_monitor::recording::Start;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::WatchArgs;
 use crate::exit::Exit;
@@ -31,7 +31,7 @@ const ELSEWHERE: &str = "The job prints elsewhere. q or Ctrl-C ends the watching
 /// Watches until the end.
 pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let Some(command) = command_of(args.pid) else { bail!("there is no process {}, or it may not be seen", args.pid) };
@@ -39,7 +39,7 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let start = Start { environment: Default::default(), ..start(command, None) };
     let server = args.metrics.as_deref().map(Server::bind).transpose()?;
     let place = Place::open(args.output.as_deref())?;
-    let ways = Ways { listener, place, server };
+    let ways = Ways { listener, place, server, is_own_group: false };
     if !args.quiet {
         ways.say_where();
     }

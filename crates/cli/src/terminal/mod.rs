@@ -2,7 +2,7 @@
 //!
 //! In: a command, and the terminal that Brimful runs in. Out: the job inside a terminal of the same size, keys on their way to it, bytes on
 //! their way from it. Ours is raw meanwhile: keys such as Ctrl-C mean something to the job's terminal, which sends it the signal. Only those of the
-//! job's streams that would be a terminal without us are one. Not done: stopping with Ctrl-Z goes to the job alone; the shell does not notice.
+//! job's streams that would be a terminal without us are one. Not done: Ctrl-Z stops nothing, since the job's terminal has no shell that could let it go on.
 
 pub mod shown;
 
@@ -35,11 +35,11 @@ pub struct Terminal {
     keys: Option<Keys>,
 }
 
-/// Whether Brimful runs in the foreground of a terminal that it may take over.
+/// Whether Brimful runs in the foreground of a terminal that it may take over: keys come from it and output goes to it. Where only one of both is so, the
+/// terminal also belongs to others, such as a pager.
 pub fn is_ours() -> bool {
-    let shown = io::stdout().is_terminal() || io::stderr().is_terminal();
-    let owner = [tcgetpgrp(io::stdout()), tcgetpgrp(io::stderr())].into_iter().find_map(Result::ok);
-    shown && owner == Some(rustix::process::getpgrp())
+    let is_whole = io::stdin().is_terminal() && io::stdout().is_terminal();
+    is_whole && tcgetpgrp(io::stdout()).is_ok_and(|owner| owner == rustix::process::getpgrp())
 }
 
 impl Terminal {

@@ -136,7 +136,8 @@ impl Shown {
 impl View {
     /// Leaves the screen and prints what came meanwhile.
     fn close(&mut self) {
-        if self.screen.take().is_none() {
+        drop(self.screen.take());
+        if self.kept.is_empty() {
             return;
         }
         let kept: Vec<u8> = std::mem::take(&mut self.kept).into();

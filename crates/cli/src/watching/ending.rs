@@ -18,6 +18,8 @@ pub struct Ending {
     pub signal: Option<i32>,
     /// Processes of its cgroup that were killed for memory; none where that is not counted.
     pub group_kills: Option<u64>,
+    /// Whether that cgroup was made for the job, and holds nothing else.
+    pub is_own_group: bool,
     /// Processes of the machine that were.
     pub machine_kills: Option<u64>,
     /// What was held last, and the limits.
@@ -34,13 +36,13 @@ impl Ending {
         self.exit_code == Some(0)
     }
 
-    /// Whether the kernel killed something of it for memory.
-    pub fn is_killed_for_memory(&self) -> bool {
-        self.group_kills.unwrap_or(0) > 0 || (self.machine_kills.unwrap_or(0) > 0 && self.was_killed())
-    }
-
     fn was_killed(&self) -> bool {
         self.signal == Some(9) || self.exit_code == Some(137)
+    }
+
+    /// Processes of the job that were killed for memory, as far as that is known: those of a group that others are in count only if the job was killed.
+    pub fn kills(&self) -> Option<u64> {
+        self.group_kills.map(|kills| if self.is_own_group || self.was_killed() { kills } else { 0 })
     }
 
     /// What happened.
@@ -54,28 +56,31 @@ impl Ending {
 
     /// What the readings say about it, for people and for `explain`; nothing where all is well.
     pub fn evidence(&self) -> Vec<String> {
-        let mut lines = Vec::new();
         let last = self.last.unwrap_or_default();
-        let peak = self.peak_bytes.map(|bytes| format!("; it held {} at its peak", human(bytes))).unwrap_or_default();
-        if let Some(kills) = self.group_kills.filter(|&kills| kills > 0) {
-            let killed = several(kills, "process", "processes");
-            let limit = last.cgroup_limit_bytes.map(|bytes| format!(" of {}", human(bytes))).unwrap_or_default();
-            lines.push(format!("the kernel killed {killed} of the job at the memory limit{limit} of its cgroup{peak}"));
-        } else if self.is_killed_for_memory() {
-            let left = last.machine_available_bytes.zip(last.machine_total_bytes);
-            let left = left.map(|(left, total)| format!(", {} of {} were left", human(left), human(total)));
-            lines.push(format!(
-                "the kernel killed the job: the machine had no memory left{}{peak}",
-                left.unwrap_or_default()
-            ));
-        } else if self.was_killed() && self.group_kills.is_some() && self.machine_kills.is_some() {
-            let limit = last.limit_bytes().map(|bytes| format!(" of {}", human(bytes))).unwrap_or_default();
-            let peak = self.peak_bytes.map(|bytes| format!(" (it held {}{limit} at its peak)", human(bytes)));
-            lines.push(format!(
-                "the kernel killed nothing for memory: a person, a script or a scheduler ended the job{}",
-                peak.unwrap_or_default()
-            ));
-        }
-        lines
+        let peak = self.peak_bytes.map(|bytes| format!("it held {} at its peak", human(bytes))).unwrap_or_default();
+        let kills = self.kills().unwrap_or(0);
+        let limit = last.cgroup_limit_bytes.map(|bytes| format!(" of {}", human(bytes))).unwrap_or_default();
+        let killed = several(kills, "process", "processes");
+        // In a group of its own, what is killed is the job's; in another, only if the job was killed.
+        let line = if kills > 0 && self.is_own_group {
+            format!("the kernel killed {killed} of the job at the memory limit{limit} of its cgroup")
+        } else if kills > 0 {
+            format!("the kernel killed {killed} in the job's cgroup at the memory limit{limit}; {peak}")
+        } else if !self.was_killed() || self.machine_kills.is_none() {
+            return Vec::new();
+        } else if self.machine_kills > Some(0) && is_short(&last) {
+            let left = last.machine_available_bytes.map(|bytes| format!(", {} were left", human(bytes)));
+            format!("the kernel killed the job: the machine had no memory left{}; {peak}", left.unwrap_or_default())
+        } else {
+            format!(
+                "the kernel killed nothing of the job for memory: a person, a script or a scheduler ended it; {peak}"
+            )
+        };
+        vec![line]
     }
+}
+
+/// Whether the machine had little left when it was last looked at: only then is a kill somewhere on it likely to be the job's.
+fn is_short(last: &Sample) -> bool {
+    last.machine_available_bytes.zip(last.machine_total_bytes).is_some_and(|(left, total)| left < total / 8)
 }

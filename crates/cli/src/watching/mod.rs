@@ -44,7 +44,7 @@ pub const LINE_CHARS: usize = 160;
 const HOLDERS_MS: u64 = 10_000;
 const RISEN_PART: u64 = 50;
 /// Findings that are told at the end.
-const MOST_FINDINGS: usize = 20;
+const MOST_FINDINGS: usize = 200;
 
 /// The beginning of a recording of this command.
 pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
@@ -68,6 +68,8 @@ pub struct Ways {
     pub place: Option<Place>,
     /// To those who ask over HTTP.
     pub server: Option<Server>,
+    /// Whether the job has a cgroup of its own.
+    pub is_own_group: bool,
 }
 
 impl Ways {
@@ -92,8 +94,11 @@ pub struct Watching {
     news: Vec<Finding>,
     recorder: Option<Recorder>,
     summarizer: Summarizer,
-    /// The first sample and the last that saw the job.
-    seen: Option<[Sample; 2]>,
+    /// The last sample that saw the job.
+    seen: Option<Sample>,
+    /// The group that is read, and what it had counted when the job came into it.
+    group: Option<(PathBuf, u64)>,
+    is_own_group: bool,
     /// What is known now.
     pub state: State,
     machine_kills: Option<u64>,
@@ -119,6 +124,8 @@ impl Watching {
             recorder: ways.place.and_then(|place| Recorder::begin(place, &start)),
             summarizer: Summarizer::default(),
             seen: None,
+            group: None,
+            is_own_group: ways.is_own_group,
             state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
             next_holders_ms: 0,
@@ -185,7 +192,13 @@ impl Watching {
             server.take(frame);
         }
         if let Frame::Sample(sample) = frame {
-            self.seen = Some([self.seen.map_or(*sample, |[first, _]| first), *sample]);
+            self.seen = Some(*sample);
+            let folder = self.sampler.as_ref().and_then(Sampler::cgroup).map(|group| group.watched.folder.clone());
+            if let Some((folder, kills)) = folder.zip(sample.cgroup_oom_kill_count)
+                && self.group.as_ref().is_none_or(|(known, _)| *known != folder)
+            {
+                self.group = Some((folder, kills));
+            }
         }
         self.summarizer.take(frame);
         self.state.take(frame);
@@ -223,19 +236,22 @@ impl Watching {
         let at_ms = self.at_ms();
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
             // What the group counted and held at most is still right; what processes held is of those that are left.
-            let before = self.seen.map_or(sample, |[_, last]| last);
+            let before = self.seen.unwrap_or(sample);
             let last =
                 brimful_monitor::sample::Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
             self.take(&Frame::Sample(last));
         }
         let machine_kills = machine_oom_kills(Path::new("/")).zip(self.machine_kills);
         let summary = self.summary();
+        let kills = self.seen.and_then(|last| last.cgroup_oom_kill_count);
+        let group_kills = kills.zip(self.group.as_ref()).map(|(now, (_, then))| now.saturating_sub(*then));
         Ending {
             exit_code,
             signal,
-            group_kills: self.seen.and_then(|[first, last]| last.since(&first).oom_kills),
+            group_kills,
+            is_own_group: self.is_own_group,
             machine_kills: machine_kills.map(|(now, before)| now.saturating_sub(before)),
-            last: self.seen.map(|[_, last]| last),
+            last: self.seen,
             peak_bytes: summary.peak.map(|peak| peak.held_bytes),
             findings: summary.findings.into_iter().map(|finding| finding.text).collect(),
         }
@@ -252,7 +268,7 @@ impl Watching {
             at_ms: self.at_ms(),
             exit_code: ending.exit_code,
             signal: ending.signal,
-            oom_kills: ending.group_kills,
+            oom_kills: ending.kills(),
             explanation,
         };
         self.take(&Frame::End(end));

@@ -86,6 +86,7 @@ impl OwnGroup {
     fn make(cgroup: &Cgroup, bytes: u64) -> io::Result<OwnGroup> {
         let Group { version, folder: home } = &cgroup.own;
         let name = format!("brimful-{}", process::id());
+        [Some(home.as_path()), home.parent()].into_iter().flatten().for_each(remove_left_over);
         let below = OwnGroup::at(home.join(&name), home, *version, bytes);
         match (below, home.parent()) {
             (Err(_), Some(parent))
@@ -140,6 +141,18 @@ impl Drop for OwnGroup {
     fn drop(&mut self) {
         // It stays while a process of the job is left in it.
         let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Groups of runs that were killed before they could tidy up. One that still holds processes cannot be removed, and stays.
+fn remove_left_over(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix("brimful-"));
+        let pid = name.and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| pid == process::id() || !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(path);
+        }
     }
 }
 

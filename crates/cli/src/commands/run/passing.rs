@@ -4,12 +4,15 @@
 //! a failure. A process that the job left behind may hold a pipe open for ever: it is not waited for.
 
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use brimful_core::explain::{Explainer, Explanation};
+
+use crate::output;
 
 /// Bytes passed on at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -22,31 +25,48 @@ pub struct Passing {
     done: Sender<()>,
     ended: Receiver<()>,
     streams: usize,
+    pace: Arc<Pace>,
+}
+
+/// How far all streams have come.
+#[derive(Default)]
+struct Pace {
+    pieces: AtomicU64,
+    /// Streams whose reader has not yet taken what was written to it.
+    writing: AtomicU64,
 }
 
 impl Passing {
     /// Nothing yet.
     pub fn new() -> Passing {
         let (done, ended) = channel();
-        Passing { explainer: Arc::new(Mutex::new(Explainer::new())), done, ended, streams: 0 }
+        Passing { explainer: Arc::new(Mutex::new(Explainer::new())), done, ended, streams: 0, pace: Arc::default() }
     }
 
     /// Passes on a stream, from now to its end.
     pub fn begin(&mut self, from: impl Read + Send + 'static, to: impl Write + Send + 'static) {
         self.streams += 1;
-        let (explainer, done) = (Arc::clone(&self.explainer), self.done.clone());
+        let (explainer, pace, done) = (Arc::clone(&self.explainer), Arc::clone(&self.pace), self.done.clone());
         thread::spawn(move || {
-            pass(from, to, &explainer);
+            pass(from, to, &explainer, &pace);
             let _ = done.send(());
         });
     }
 
     /// What was said, when the job has ended, and what is known beside it.
     pub fn end(self, more: &[String]) -> Explanation {
-        for _ in 0..self.streams {
-            if self.ended.recv_timeout(LAST_WORDS).is_err() {
+        let (mut left, mut seen) = (self.streams, u64::MAX);
+        while left > 0 {
+            if self.ended.recv_timeout(LAST_WORDS).is_ok() {
+                left -= 1;
+                continue;
+            }
+            // A reader that is slow is waited for, however long; one that the job left behind, and that says nothing, is not.
+            let pieces = self.pace.pieces.load(Ordering::Relaxed);
+            if self.pace.writing.load(Ordering::Relaxed) == 0 && pieces == seen {
                 break;
             }
+            seen = pieces;
         }
         let mut explainer = std::mem::take(&mut *self.explainer.lock().unwrap_or_else(PoisonError::into_inner));
         for line in more {
@@ -56,7 +76,7 @@ impl Passing {
     }
 }
 
-fn pass(mut from: impl Read, mut to: impl Write, explainer: &Mutex<Explainer>) {
+fn pass(mut from: impl Read, mut to: impl Write, explainer: &Mutex<Explainer>, pace: &Pace) {
     let mut piece = vec![0; PIECE_BYTES];
     let mut line: Vec<u8> = Vec::new();
     let mut is_open = true;
@@ -68,8 +88,15 @@ fn pass(mut from: impl Read, mut to: impl Write, explainer: &Mutex<Explainer>) {
             // A terminal whose last user has closed it answers with an error.
             Err(_) => break,
         };
-        if is_open && to.write_all(&piece[..count]).and_then(|()| to.flush()).is_err() {
+        pace.pieces.fetch_add(1, Ordering::Relaxed);
+        pace.writing.fetch_add(1, Ordering::Relaxed);
+        let written = to.write_all(&piece[..count]).and_then(|()| to.flush());
+        pace.writing.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = written {
             is_open = false;
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                output::say(&format!("the job's output cannot be written: {error}; it is not read any further"));
+            }
         }
         line.extend_from_slice(&piece[..count]);
         // Whole lines only: two streams are read by one explainer.

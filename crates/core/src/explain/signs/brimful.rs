@@ -12,7 +12,11 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::ContainerLimit),
         cause: Some(Code::ContainerOrSchedulerLimit),
         read: held,
-        ..Sign::new("brimful.group_kill", &["of the job at the memory limit"], Weight::Failure)
+        ..Sign::new(
+            "brimful.group_kill",
+            &["of the job at the memory limit", "in the job's cgroup at the memory limit"],
+            Weight::Failure,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -22,7 +26,7 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         cause: Some(Code::NotMemory),
-        ..Sign::new("brimful.no_kill", &["the kernel killed nothing for memory"], Weight::Denial)
+        ..Sign::new("brimful.no_kill", &["the kernel killed nothing of the job for memory"], Weight::Denial)
     },
     Sign::new("brimful.leak", &[" each step, and has grown by ", " each minute, and has grown by "], Weight::Context),
 ];
