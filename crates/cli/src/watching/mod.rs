@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use brimful_monitor::agent::{Listener, Message, Ranks, Said, monotonic_ns};
+use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
 use brimful_monitor::findings::Judge;
 use brimful_monitor::readings::kills::machine_oom_kills;
-use brimful_monitor::recording::{End, Finding, Frame, Good, Holders, Line, Start, secrets};
+use brimful_monitor::recording::{End, Finding, Frame, Good, Holders, Start, secrets};
 use brimful_monitor::sample::Sample;
 use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
@@ -162,12 +162,7 @@ impl Watching {
     fn listen(&mut self) {
         let Some(listener) = &self.listener else { return };
         let mut frames = Vec::new();
-        listener.drain(self.began_ns, |message| {
-            frames.extend(self.ranks.take(&message));
-            frames.extend(
-                phase_line(&message).filter(|_| self.ranks.leader().is_none_or(|leader| leader == message.pid)),
-            );
-        });
+        listener.drain(self.began_ns, |message| frames.extend(self.ranks.take(&message)));
         self.judge.set_phase(self.ranks.phase());
         frames.iter().for_each(|frame| self.take(frame));
     }
@@ -285,11 +280,4 @@ fn left(sampler: Option<&Sampler>) -> Vec<u32> {
 fn without_us(mut sampler: Sampler) -> Sampler {
     sampler.leave_out(std::process::id());
     sampler
-}
-
-/// The beginning or the end of a phase, as the report reads it.
-fn phase_line(message: &Message) -> Option<Frame> {
-    let Said::Phase { phase, begins } = message.said else { return None };
-    let text = format!("phase {} {}", phase.name(), if begins { "begins" } else { "ends" });
-    Some(Frame::Line(Line { at_ms: message.at_ms, text }))
 }

@@ -4,10 +4,10 @@
 //! when it has stepped far more often, or when the leader has been silent for a while: a job may train in one process after the other. Steps and
 //! waiting go on from where they were then, so that neither ever falls. Memory is that of every process. Not known: which rank a process is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{Message, Phase, Said};
-use crate::recording::{Frame, FrameworkMemory, StepMark};
+use crate::recording::{Frame, FrameworkMemory, Line, StepMark};
 
 /// Silent for so long, the leader is followed by the next that steps.
 const SILENT_MS: u64 = 10_000;
@@ -29,7 +29,7 @@ pub struct Ranks {
     /// What is added to the leader's own counts.
     offset_steps: u64,
     offset_waited_us: u64,
-    frameworks: BTreeMap<String, String>,
+    frameworks: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -48,15 +48,15 @@ impl Ranks {
         let rank = self.ranks.entry(message.pid).or_default();
         match &message.said {
             Said::Framework { name, version } => {
-                if self.frameworks.len() < MOST_FRAMEWORKS {
-                    self.frameworks.entry(name.clone()).or_insert_with(|| version.clone());
-                }
-                None
+                let is_news = self.frameworks.len() < MOST_FRAMEWORKS && self.frameworks.insert(name.clone());
+                is_news.then(|| line(message.at_ms, format!("imports {name} {version}")))
             }
             Said::Phase { phase, begins } => {
                 rank.open.retain(|open| open != phase);
                 rank.open.extend(begins.then_some(*phase));
-                None
+                let is_leader = self.leader.is_none_or(|leader| leader == message.pid);
+                let text = format!("phase {} {}", phase.name(), if *begins { "begins" } else { "ends" });
+                is_leader.then(|| line(message.at_ms, text))
             }
             Said::Step { step, epoch, loss, waited_us } => {
                 (rank.step, rank.stepped_at_ms) = (*step, message.at_ms);
@@ -91,11 +91,6 @@ impl Ranks {
         self.leader
     }
 
-    /// Names and versions of the frameworks that were imported.
-    pub fn frameworks(&self) -> &BTreeMap<String, String> {
-        &self.frameworks
-    }
-
     fn step(&mut self, pid: u32, mark: StepMark) -> Option<Frame> {
         if self.leader != Some(pid) {
             if !self.takes_over(&mark) {
@@ -120,6 +115,11 @@ impl Ranks {
         let (times, more) = FAR_MORE;
         is_silent || mark.step > leader.step.saturating_mul(times).saturating_add(more)
     }
+}
+
+/// What a recording keeps as text: phases, as the report reads them, and which frameworks there are.
+fn line(at_ms: u64, text: String) -> Frame {
+    Frame::Line(Line { at_ms, text })
 }
 
 #[cfg(test)]

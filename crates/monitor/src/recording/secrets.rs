@@ -23,7 +23,10 @@ const SETTINGS: [&str; 20] = [
 
 /// The settings of an environment that are worth keeping, masked.
 pub fn settings(environment: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    let kept = environment.into_iter().filter(|(name, _)| SETTINGS.iter().any(|prefix| name.starts_with(prefix)));
+    // Terraform's begin with the same letters as TensorFlow's.
+    let is_foreign = |name: &str| ["TF_VAR_", "TF_CLI_"].iter().any(|prefix| name.starts_with(prefix));
+    let is_kept = |name: &str| SETTINGS.iter().any(|prefix| name.starts_with(prefix)) && !is_foreign(name);
+    let kept = environment.into_iter().filter(|(name, _)| is_kept(name));
     kept.map(|(name, value)| (name.clone(), mask_value(&name, &value))).collect()
 }
 
@@ -45,7 +48,7 @@ pub fn mask_command(command: &[String]) -> Vec<String> {
         let whole = argument.split_once('=').filter(|(name, _)| index > 0 && is_plain_name(name));
         masked.push(match (option.take(), whole) {
             // A value that begins with a dash is most likely the next option.
-            (Some(name), _) if !is_option => mask_value(name, argument),
+            (Some(name), _) if !is_option => mask_login(name, argument).unwrap_or_else(|| mask_value(name, argument)),
             (_, Some((name, value))) => format!("{name}={}", mask_value(name, value)),
             _ => mask_text(argument),
         });
@@ -53,6 +56,13 @@ pub fn mask_command(command: &[String]) -> Vec<String> {
         option = takes_a_value.then_some(argument.as_str());
     }
     masked
+}
+
+/// `-u name:password`, as many programs take it.
+fn mask_login(option: &str, value: &str) -> Option<String> {
+    let is_login = ["-u", "--user", "--login", "--proxy-user"].contains(&option);
+    let (name, password) = value.split_once(':').filter(|_| is_login)?;
+    (!password.is_empty()).then(|| format!("{name}:{MASK}"))
 }
 
 /// Any text: `name=value`, `"name": "value"`, `--name value`, `Bearer x`, and forms that give themselves away.

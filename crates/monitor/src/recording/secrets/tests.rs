@@ -28,6 +28,7 @@ fn options_lose_their_secrets_and_nothing_else() {
         ("python|t.py|{\"token\": \"abc\", \"lr\": 1}", "python|t.py|{\"token\": \"***\", \"lr\": 1}"),
         ("curl|-H|Authorization: Bearer abc", "curl|-H|Authorization: Bearer ***"),
         ("curl|-H|X-Api-Key: a/b+c=", "curl|-H|X-Api-Key: ***"),
+        ("curl|-u|me:pw|-p|8080", "curl|-u|me:***|-p|8080"),
         ("python|-c|login(password = 'two (words', n=2)", "python|-c|login(password = '***', n=2)"),
         ("sh|-c|x --password=a,b;c&d y", "sh|-c|x --password=*** y"),
     ] {
@@ -37,8 +38,13 @@ fn options_lose_their_secrets_and_nothing_else() {
 
 #[test]
 fn only_settings_that_matter_are_kept() {
-    let environment =
-        [("CUDA_VISIBLE_DEVICES", "0"), ("HOME", "/root"), ("BRIMFUL_KEY", "abc"), ("TF_X", "hf_abcdefghijklmnopqrst")];
+    let environment = [
+        ("CUDA_VISIBLE_DEVICES", "0"),
+        ("HOME", "/root"),
+        ("TF_VAR_x", "y"),
+        ("BRIMFUL_KEY", "abc"),
+        ("TF_X", "hf_abcdefghijklmnopqrst"),
+    ];
     let kept = settings(environment.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let kept: Vec<(&str, &str)> = kept.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(kept, [("BRIMFUL_KEY", "***"), ("CUDA_VISIBLE_DEVICES", "0"), ("TF_X", "hf_***")]);
