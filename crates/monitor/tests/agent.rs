@@ -115,3 +115,15 @@ fn python_speaks_and_its_clock_is_ours() {
     assert!(matches!(messages[..], [Message { pid: p, at_ms, .. }] if p == pid && at_ms <= elapsed_ms), "{messages:?}");
     assert!(matches!(messages[0].said, Said::Step { step: 1, loss: Some(loss), .. } if loss.is_nan()));
 }
+
+#[test]
+fn what_a_killed_run_left_is_removed_and_what_another_uses_stays() {
+    let folder = std::env::temp_dir().join(format!("brimful-{:016x}", u64::from(std::process::id()) << 20));
+    std::fs::create_dir(&folder).unwrap();
+    // Closed, but its file stays, as after a kill.
+    drop(std::os::unix::net::UnixDatagram::bind(folder.join("agent")).unwrap());
+    let other = Listener::open().unwrap();
+    assert!(!folder.exists());
+    let third = Listener::open().unwrap();
+    assert!(other.path().exists() && third.path().exists());
+}

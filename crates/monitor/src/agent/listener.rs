@@ -62,6 +62,7 @@ impl Listener {
     pub fn open() -> Result<Listener, MonitorError> {
         let fits = |path: &PathBuf| path.as_os_str().len() + "/brimful-0123456789abcdef/agent".len() <= MOST_PATH_BYTES;
         let base = Some(std::env::temp_dir()).filter(fits).unwrap_or_else(|| PathBuf::from("/tmp"));
+        remove_left_over(&base);
         let folder = new_folder(&base).map_err(|error| failure(&base, &error))?;
         let mut opened = Listener::at(&folder.join("agent"));
         match &mut opened {
@@ -160,6 +161,23 @@ impl Drop for Listener {
 pub fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000) + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// Folders of runs that were killed before they could tidy up: nobody listens at their sockets.
+fn remove_left_over(base: &Path) {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix("brimful-"));
+        name.is_some_and(|name| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    for folder in entries.filter(is_ours) {
+        let socket = folder.join("agent");
+        let answer = UnixDatagram::unbound().and_then(|unbound| unbound.connect(&socket));
+        // Refused: the file of a socket that was closed. Another user's cannot be entered, and stays.
+        if answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = fs::remove_file(&socket).and_then(|()| fs::remove_dir(&folder));
+        }
+    }
 }
 
 /// A folder that did not exist, for this user alone.
