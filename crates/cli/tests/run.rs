@@ -172,13 +172,15 @@ fn a_command_that_cannot_start_leaves_recordings_as_they_were() {
 #[test]
 fn what_a_fork_shares_counts_once() {
     let folder = Folder::new();
-    let script = "import os, time\nx = b'x' * (200 << 20)\nfor _ in range(5):\n    if os.fork() == 0:\n        time.sleep(2.5); os._exit(0)\ntime.sleep(2.8)";
+    let script = "import os, time\nx = b'x' * (200 << 20)\nfor _ in range(5):\n    if os.fork() == 0:\n        time.sleep(4); os._exit(0)\ntime.sleep(4.2)";
     let output = folder.run(&["-q"], &["python3", "-c", script]);
     assert!(output.status.success(), "{}", stderr(&output));
+    let samples = samples(&folder.frames());
+    let forked_ms = samples.iter().find(|sample| sample.process_count >= Some(6)).map(|sample| sample.at_ms).unwrap();
     // Between the fork and the next look at what is shared, a second at most, it is not known.
-    let late: Vec<u64> =
-        samples(&folder.frames()).iter().filter(|sample| sample.at_ms > 2000).filter_map(Sample::held_bytes).collect();
-    assert!(!late.is_empty() && late.iter().all(|&held| held < 600_000_000), "{late:?}");
+    let is_known = |sample: &&Sample| sample.at_ms > forked_ms + 1500 && sample.process_count >= Some(6);
+    let held: Vec<u64> = samples.iter().filter(is_known).filter_map(Sample::held_bytes).collect();
+    assert!(!held.is_empty() && held.iter().all(|&held| held < 600_000_000), "{held:?}");
 }
 
 #[test]
