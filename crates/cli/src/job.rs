@@ -100,6 +100,7 @@ pub fn code(status: ExitStatus) -> u8 {
 
 /// Says what ended a job that a signal ended. The shell would, but sees an exit code; what users or a closed pipe end needs no words.
 pub fn say_signal(status: ExitStatus) {
+    // SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM.
     const OF_USERS: [i32; 5] = [1, 2, 3, 13, 15];
     if let Some(signal) = signal(status).filter(|signal| !OF_USERS.contains(signal)) {
         let why = if signal == 9 { ", as the system does when memory runs out" } else { "" };

@@ -176,7 +176,13 @@ impl Sampler {
         let has_memory = |pid: &u32| process::rss_bytes(&self.root, *pid).known().is_some_and(|bytes| bytes > 0);
         let witness = self.members.iter().map(|member| member.id.pid).find(has_memory);
         let found = witness.and_then(|pid| Cgroup::find(&self.root, Some(pid)));
+        let watched = |cgroup: &Option<Cgroup>| cgroup.as_ref().map(|cgroup| cgroup.watched.clone());
+        let before = watched(&self.cgroup);
         self.cgroup = found.or_else(|| self.cgroup.take());
+        if before != watched(&self.cgroup) {
+            // What the other group counted is not this one's.
+            self.second.now();
+        }
         self.last.cgroup_limit_bytes = self.cgroup.as_ref().and_then(|cgroup| cgroup.limits.limit_bytes);
     }
 

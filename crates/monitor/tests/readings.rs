@@ -217,7 +217,8 @@ fn a_job_that_moves_to_another_cgroup_is_followed() {
     let machine = Machine::new();
     machine.process(100, 1, 50, 1000, 4);
     machine.put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-    for (group, limit) in [("a", "5000"), ("b", "max")] {
+    for (group, limit, kills) in [("a", "5000", 0), ("b", "max", 3)] {
+        machine.put(&format!("sys/fs/cgroup/{group}/memory.events"), &format!("oom_kill {kills}\n"));
         machine.put(&format!("sys/fs/cgroup/{group}/memory.current"), "77\n");
         machine.put(&format!("sys/fs/cgroup/{group}/memory.max"), limit);
     }
@@ -227,7 +228,10 @@ fn a_job_that_moves_to_another_cgroup_is_followed() {
     let sample = sampler.sample(0);
     assert_eq!((sample.cgroup_limit_bytes, sample.cgroup_used_bytes), (Some(5000), Some(77)));
     machine.put("proc/100/cgroup", "0::/b\n");
-    assert_eq!(sampler.sample(2000).cgroup_limit_bytes, None);
+    // A moment after the last look at details, the new group's are read all the same: its kills were before the job came.
+    sampler.sample(1900);
+    let sample = sampler.sample(2000);
+    assert_eq!((sample.cgroup_limit_bytes, sample.cgroup_oom_kill_count), (None, Some(3)));
     assert_eq!(sampler.cgroup().map(|cgroup| cgroup.own.folder.clone()), Some(PathBuf::from("/sys/fs/cgroup/b")));
 }
 

@@ -232,8 +232,7 @@ impl Watching {
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
             // What the group counted and held at most is still right; what processes held is of those that are left.
             let before = self.seen.unwrap_or(sample);
-            let last =
-                brimful_monitor::sample::Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
+            let last = Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
             self.take(&Frame::Sample(last));
         }
         let machine_kills = machine_oom_kills(Path::new("/")).zip(self.machine_kills);

@@ -25,7 +25,7 @@ impl Planned {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
         Planned::of(&text)
-            .with_context(|| format!("{name} is no plan: write one with 'brimful plan … --format json -o {name}'"))
+            .with_context(|| format!("{name} is no plan: write one with 'brimful plan … --format json -o plan.json'"))
     }
 
     fn of(text: &str) -> Option<Planned> {
