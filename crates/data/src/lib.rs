@@ -22,8 +22,10 @@
 pub mod budget;
 pub mod error;
 pub mod layout;
+pub mod loader;
 
 pub mod order;
+pub mod plan;
 
 pub mod source;
 

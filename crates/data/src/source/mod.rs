@@ -12,7 +12,7 @@
 mod paths;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,11 @@ pub struct Format {
     /// Ends of file names, without the dot.
     pub extensions: &'static [&'static str],
     /// Opens files of this format, all with the same columns.
-    pub open: fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>,
+    pub open: Open,
 }
+
+/// Opens files.
+pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
 pub const FORMATS: &[Format] = &[];
@@ -191,7 +194,7 @@ fn by_name(name: &str) -> Result<&'static Format, DataError> {
         .ok_or_else(|| DataError::Request(format!("there is no format '{name}'; there are {}", names())))
 }
 
-fn by_path(path: &PathBuf) -> Result<&'static Format, DataError> {
+fn by_path(path: &Path) -> Result<&'static Format, DataError> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let fits = |format: &&Format| format.extensions.iter().any(|end| name.ends_with(&format!(".{end}")));
     let folder = path.is_dir().then(|| FORMATS.iter().find(|format| format.name == "images")).flatten();
