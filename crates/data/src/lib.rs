@@ -27,4 +27,6 @@ pub mod order;
 
 pub mod source;
 
+pub mod write;
+
 pub use error::DataError;
