@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(unix)]
+use crate::commands::data::args::DataArgs;
+
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BRIMFUL_TARGET"), ")");
 
 const EXIT_CODES: &str = "\
@@ -167,6 +170,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show what a recorded job did: as text, as a page with plots, or for other programs
     Report(ReportArgs),
+    /// Read data larger than memory inside a budget: plan, describe, sample, convert, measure
+    #[cfg(unix)]
+    Data(Box<DataArgs>),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
