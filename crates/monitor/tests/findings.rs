@@ -212,6 +212,22 @@ fn devices_leak_keep_and_are_shared() {
 }
 
 #[test]
+fn whoever_was_on_the_gpu_before_the_job_is_said_when_it_comes() {
+    let mut judge = Judge::new(None);
+    let at = |at_ms, job_bytes| GpuSample {
+        at_ms,
+        total_bytes: Some(140 * GIB),
+        others_bytes: Some(138 * GIB),
+        job_bytes: Some(job_bytes),
+        ..GpuSample::default()
+    };
+    assert_eq!(judge.take(&Frame::Gpu(at(0, 0))), []);
+    let said = judge.take(&Frame::Gpu(at(1000, GIB)));
+    assert_eq!(codes(&said), [(1000, "other_process_on_gpu")]);
+    assert_eq!(judge.take(&Frame::Gpu(at(2000, GIB))), []);
+}
+
+#[test]
 fn strangers_on_a_gpu_that_the_job_does_not_use_are_nobodys_business() {
     let mut judge = Judge::new(None);
     let gpu = GpuSample {
