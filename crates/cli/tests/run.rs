@@ -7,13 +7,14 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use brimful_monitor::recording::{End, Frame, Reader, Start};
 use brimful_monitor::sample::Sample;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use support::{command, stderr, stdout};
 use tempfile::TempDir;
 
@@ -196,6 +197,36 @@ fn a_signal_is_passed_on_and_the_end_is_told() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(9));
     assert!(stderr(&output).contains("the job ended with exit code 9"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_signal_to_the_whole_group_reaches_the_job_once() {
+    let folder = Folder::new();
+    let script = "trap 'echo got' USR1; trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = folder
+        .command(&[], &["sh", "-c", script])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let group = Pid::from_child(&child);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().unwrap(), "ready");
+    // To the group, to Brimful alone, and to the group again: each arrives once. The shell's `sleep` ends with it, which it may say.
+    for to_group in [true, false, true] {
+        let sent = if to_group { kill_process_group(group, Signal::USR1) } else { kill_process(group, Signal::USR1) };
+        sent.unwrap();
+        assert_eq!(lines.next().unwrap(), "got");
+        // What came twice would be here by the time the next one is answered: it is not hurried.
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    kill_process(group, Signal::TERM).unwrap();
+    assert_eq!(lines.collect::<Vec<_>>(), ["bye"]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    // Who told is not the job's.
+    assert!(!stderr(&output).contains("cat (process"), "{}", stderr(&output));
 }
 
 #[test]

@@ -69,6 +69,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let mut watching = Watching::begin(job.child.id(), ways, start(words(&args.command), limit_bytes));
     if guards {
         watching.guard();
+        job.witness().into_iter().for_each(|witness| watching.leave_out(witness));
     }
     follow(&mut job, &mut watching, running, &shown, args.quiet)?;
 
@@ -111,11 +112,13 @@ fn follow(
 ) -> anyhow::Result<()> {
     let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
     while !job.ends_within(INTERVAL)? {
+        // It may be another one than before.
+        job.witness().into_iter().for_each(|witness| watching.leave_out(witness));
         let news = watching.tick();
         let at_ms = watching.at_ms();
         if at_ms >= next_reap_ms {
             next_reap_ms = at_ms + REAP_MS;
-            orphans::reap(job.child.id());
+            orphans::reap(&[Some(job.child.id()), job.witness()]);
         }
         if let Some(terminal) = &mut terminal {
             terminal.resize(shown.job_size());

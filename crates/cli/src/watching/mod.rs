@@ -225,6 +225,13 @@ impl Watching {
         }
     }
 
+    /// This child of ours is not one of them.
+    pub fn leave_out(&mut self, pid: u32) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.leave_out(pid);
+        }
+    }
+
     /// The job's first process has ended: reads everything once more.
     pub fn ending(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
         self.listen();
