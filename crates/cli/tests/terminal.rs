@@ -92,6 +92,32 @@ impl Drop for Terminal {
 }
 
 #[test]
+fn the_screen_is_there_while_the_job_runs_and_its_output_stays() {
+    let mut terminal = Terminal::run(&[], "echo hello from the job; read answer; echo got $answer; exit 3");
+    // What is used against what there is, and the job's own output below.
+    terminal.waits("the screen", |terminal| {
+        let screen = terminal.screen();
+        // The job's words are in the title, too.
+        let (memory, cpu, output) = (screen.find("memory"), screen.find("CPU"), screen.rfind("hello from the job"));
+        memory.is_some() && memory < cpu && cpu < output
+    });
+    assert!(terminal.shown.lock().unwrap().0.screen().alternate_screen());
+    // F9: away, with the output as it would be without us, and there again.
+    terminal.press("\x1b[20~");
+    terminal.waits("plain output", |terminal| !terminal.shown.lock().unwrap().0.screen().alternate_screen());
+    terminal.waits_for("hello from the job");
+    assert!(!terminal.screen().contains("CPU"), "{}", terminal.screen());
+    terminal.press("\x1b[20~");
+    terminal.waits("the screen", |terminal| terminal.shown.lock().unwrap().0.screen().alternate_screen());
+    // Keys are the job's.
+    terminal.press("yes\r");
+    terminal.waits_for("the job ended with exit code 3");
+    let screen = terminal.screen();
+    assert!(screen.contains("hello from the job") && screen.contains("got yes"), "{screen}");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
 fn ctrl_c_ends_the_job_and_is_told() {
     let mut terminal =
         Terminal::run(&["--plain"], "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done");
