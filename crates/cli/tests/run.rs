@@ -399,6 +399,37 @@ fn what_detaches_is_still_the_jobs_and_is_named_when_it_is_left() {
 }
 
 #[test]
+fn what_is_left_behind_can_still_write() {
+    let folder = Folder::new();
+    let go = folder.0.path().join("go");
+    // It would be ended by a closed pipe at its first word, and say nothing of the second.
+    let later = format!("while [ ! -e {} ]; do sleep 0.05; done; echo late; sleep 0.1; echo later", go.display());
+    let script =
+        format!("({later}) & (while [ ! -e {} ]; do sleep 0.05; done; echo wrong >&2) & echo job", go.display());
+    for is_one in [true, false] {
+        let _ = fs::remove_file(&go);
+        let (out, err) = (folder.0.path().join("out"), folder.0.path().join("err"));
+        let stdout = fs::File::create(&out).unwrap();
+        let stderr = if is_one { stdout.try_clone().unwrap() } else { fs::File::create(&err).unwrap() };
+        let mut command = folder.command(&["-q"], &["sh", "-c", &script]);
+        assert_eq!(command.stdout(stdout).stderr(stderr).status().unwrap().code(), Some(0));
+        assert_eq!(fs::read_to_string(&out).unwrap(), "job\n");
+        fs::write(&go, "").unwrap();
+        let text = || fs::read_to_string(&out).unwrap() + &fs::read_to_string(&err).unwrap_or_default();
+        for _ in 0..300 {
+            if text().contains("later") && text().contains("wrong") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let written = fs::read_to_string(&out).unwrap();
+        assert!(written.contains("late\n") && written.contains("later\n"), "{written}");
+        assert!(text().contains("wrong\n"), "{}", text());
+        fs::remove_file(folder.recording()).unwrap();
+    }
+}
+
+#[test]
 fn secrets_are_not_recorded() {
     let folder = Folder::new();
     let mut command =
