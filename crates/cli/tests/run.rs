@@ -430,6 +430,26 @@ fn what_is_left_behind_can_still_write() {
 }
 
 #[test]
+fn the_end_is_one_line_for_programs() {
+    let folder = Folder::new();
+    let output = folder.run(&["--format", "json"], &["sh", "-c", "echo out; echo err >&2; exit 4"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("out\n", Some(4)));
+    let said = stderr(&output);
+    let (before, last) = said.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(before, "err");
+    let said: serde_json::Value = serde_json::from_str(last).unwrap();
+    // The same as what a report of the recording says.
+    let reported = command(&["report", folder.recording().to_str().unwrap(), "--format", "json"]).output().unwrap();
+    let mut reported: serde_json::Value = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!(said["exit_code"], 4);
+    // Of the recording itself, only its reader can tell.
+    reported["recording"] = said["recording"].clone();
+    assert_eq!(said, reported);
+    let quiet = Folder::new().run(&["--format", "json", "-q"], &["true"]);
+    assert_eq!((stdout(&quiet), stderr(&quiet)), (String::new(), String::new()));
+}
+
+#[test]
 fn secrets_are_not_recorded() {
     let folder = Folder::new();
     let mut command =

@@ -263,8 +263,8 @@ impl Watching {
         self.summarizer.clone().finish(Good::default(), MOST_FINDINGS)
     }
 
-    /// Closes the recording; gives where it is.
-    pub fn finish(mut self, ending: &Ending, explanation: Option<Value>) -> Option<PathBuf> {
+    /// Closes the recording; gives where it is, and what is in it.
+    pub fn finish(mut self, ending: &Ending, explanation: Option<Value>) -> (Option<PathBuf>, Summary) {
         let end = End {
             at_ms: self.at_ms(),
             exit_code: ending.exit_code,
@@ -273,7 +273,8 @@ impl Watching {
             explanation,
         };
         self.take(&Frame::End(end));
-        self.recorder.map(Recorder::finish)
+        let summary = self.summary();
+        (self.recorder.map(Recorder::finish), summary)
     }
 }
 
