@@ -202,7 +202,7 @@ fn devices_leak_keep_and_are_shared() {
     }
     assert_eq!(
         codes(&findings),
-        [(100, "other_process_on_gpu"), (59_100, "leak_device"), (180_100, "reserved_unused")]
+        [(100, "other_process_on_gpu"), (59_700, "leak_device"), (180_100, "reserved_unused")]
     );
     assert_eq!(findings[0].text, "other processes hold 3.00 GiB of the 24.0 GiB of GPU 3");
     // 24 GiB less the 4 GiB that are not the allocator's.
