@@ -6,11 +6,13 @@
 //! left out.
 
 mod cells;
+mod convert;
 mod dtype;
 mod rows;
 mod select;
 
 pub use cells::Cells;
+pub use convert::convert;
 pub use dtype::DType;
 pub use rows::Rows;
 pub use select::{Conversion, Request};

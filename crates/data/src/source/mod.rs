@@ -10,6 +10,7 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 mod csv;
+pub mod npy;
 mod paths;
 mod text;
 mod unpack;
@@ -35,12 +36,11 @@ pub struct Format {
     pub open: Open,
 }
 
-/// Opens files of one format.
+/// Opens files.
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] =
-    &[Format { name: "csv", extensions: &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"], open: csv::open }];
+pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]

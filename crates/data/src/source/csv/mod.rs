@@ -14,11 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::text::{TextFiles, UnitText};
-use super::{BadRows, CsvOptions, OpenOptions, Reader, Source};
+use super::{BadRows, CsvOptions, Format, OpenOptions, Reader, Source};
 use crate::DataError;
 use crate::layout::{Column, Layout};
 use sniff::Dialect;
 use types::{Nulls, Seen, Typed};
+
+/// Tables as text.
+pub const FORMAT: Format =
+    Format { name: "csv", extensions: &["csv", "tsv", "csv.gz", "tsv.gz", "csv.zst", "tsv.zst"], open };
 
 /// The begin of a file that is looked at.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -44,7 +48,7 @@ struct Table {
 }
 
 /// Opens tables.
-pub fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
     let nulls = Nulls::new(&options.csv.nulls);
     let mut files = TextFiles::new(paths, options)?;
     // An empty file among others is a table without rows.
