@@ -10,6 +10,7 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 pub mod npy;
+pub mod npz;
 mod paths;
 
 use std::ops::Range;
@@ -37,7 +38,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[npy::FORMAT];
+pub const FORMATS: &[Format] = &[npy::FORMAT, npz::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
