@@ -5,10 +5,12 @@
 //! an array without further copies. Not here: reading, and text of any length: text becomes a number (a category or a hash) or is
 //! left out.
 
+mod convert;
 mod dtype;
 mod rows;
 mod select;
 
+pub use convert::convert;
 pub use dtype::DType;
 pub use rows::Rows;
 pub use select::{Conversion, Request};

@@ -29,4 +29,6 @@ pub mod plan;
 
 pub mod source;
 
+pub mod write;
+
 pub use error::DataError;

@@ -9,6 +9,7 @@
 //! - a reader allocates at most [`Source::reader_bytes`], besides what it is given;
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
+pub mod npy;
 mod paths;
 
 use std::ops::Range;
@@ -36,7 +37,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[];
+pub const FORMATS: &[Format] = &[npy::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
