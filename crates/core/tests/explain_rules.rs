@@ -190,3 +190,21 @@ fn a_small_array_in_a_formula_is_the_last_straw() {
     assert_eq!(cause(&fails("42.2 MiB", "(1440, 2560, 3)")), None);
     assert_eq!(cause(&fails("20.6 GiB", "(500, 1440, 2560, 3)")), Some(Code::DatasetInMemory));
 }
+
+#[test]
+fn a_worker_of_dask_that_is_nearly_full_is_at_its_limit() {
+    let high = |process: &str| {
+        format!(
+            "distributed.worker - WARNING - Memory use is high but worker has no data to store to disk.  Perhaps some other process is leaking \
+             memory?  Process memory: {process} -- Worker memory limit: 4.00 GiB\n"
+        )
+    };
+    let full = explain(high("3.72 GiB").as_bytes());
+    assert_eq!(full.resource, Some(Resource::ContainerLimit));
+    assert_eq!(full.cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(full.numbers.capacity_bytes, Some(4 << 30));
+    assert_eq!(explain(high("2.90 GiB").as_bytes()).resource, None);
+    let resumed =
+        format!("{}distributed.worker - WARNING - Worker is at 54% memory usage. Resuming worker.\n", high("3.72 GiB"));
+    assert_eq!(explain(resumed.as_bytes()).resource, None);
+}
