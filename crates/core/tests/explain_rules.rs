@@ -208,3 +208,36 @@ fn a_worker_of_dask_that_is_nearly_full_is_at_its_limit() {
         format!("{}distributed.worker - WARNING - Worker is at 54% memory usage. Resuming worker.\n", high("3.72 GiB"));
     assert_eq!(explain(resumed.as_bytes()).resource, None);
 }
+
+#[test]
+fn the_call_above_says_whose_memory_it_was() {
+    let fails = |call: &str| {
+        format!(
+            "{call}(&pointer, size)\n/src/cluster.cc:455 -> out of memory\nfailed to allocate 7739891159 bytes for bounds\n"
+        )
+    };
+    assert_eq!(explain(fails("cudaMalloc").as_bytes()).resource, Some(Resource::GpuMemory));
+    assert_eq!(explain(fails("reserve").as_bytes()).resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn an_estimator_holds_all_rows() {
+    let fits = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"bow.py\", line 82, in cluster\n    {code}\n\
+             MemoryError: Failed to allocate memory on GPU\n"
+        )
+    };
+    assert_eq!(cause(&fits("centroids = self.kmeans.fit(rows)")), Some(Code::DataOnDevice));
+    assert_ne!(cause(&fits("upcast = self.upcaster.fit(rows)")), Some(Code::DataOnDevice));
+    assert_eq!(explain(fits("rows.sort()").as_bytes()).resource, Some(Resource::GpuMemory));
+}
+
+#[test]
+fn an_old_node_says_the_type_of_its_tensor() {
+    let said = explain(
+        b"ResourceExhaustedError (see above for traceback): OOM when allocating tensor with shape[128,78,600]\n\
+          \t [[Node: concat_12 = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT64, _device=\"/gpu:0\"](Reshape_37, Add, axis)]]\n",
+    );
+    assert_eq!(said.numbers.requested_bytes, Some(128 * 78 * 600 * 4));
+}

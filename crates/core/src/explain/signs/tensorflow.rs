@@ -161,7 +161,19 @@ fn tensor(text: &str, numbers: &mut Numbers) {
         numbers.shape = shapes::shape(tail);
         numbers.dtype = shapes::dtype(tail).map(str::to_owned);
     }
+    // TensorFlow 1 says the element type only where it describes the node.
+    if numbers.dtype.is_none() {
+        let node = after(text, "[[Node: ").and_then(|tail| tail.split("]]").next()).unwrap_or("");
+        let named = ["DstT=", "dtype=", "out_type=", "T="].iter().find_map(|name| attribute(node, name));
+        numbers.dtype = named.and_then(shapes::named_type).map(str::to_owned);
+    }
     op(text, numbers);
+}
+
+/// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.
+fn attribute<'a>(node: &'a str, name: &str) -> Option<&'a str> {
+    let inside = node.split_once('[')?.1;
+    inside.split([',', ']']).find_map(|part| part.trim_start().strip_prefix(name))
 }
 
 /// The device and the op that a message names.
