@@ -10,6 +10,7 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 mod csv;
+mod jsonl;
 pub mod npy;
 pub mod npz;
 mod paths;
@@ -41,7 +42,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT, npz::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, npy::FORMAT, npz::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
