@@ -8,6 +8,7 @@
 mod dtype;
 mod rows;
 mod select;
+mod text;
 
 pub use dtype::DType;
 pub use rows::Rows;

@@ -9,6 +9,8 @@
 //! - a reader allocates at most [`Source::reader_bytes`], besides what it is given;
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
+mod bad;
+mod parquet;
 mod paths;
 
 use std::ops::Range;
@@ -33,7 +35,7 @@ pub struct Format {
 }
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[];
+pub const FORMATS: &[Format] = &[parquet::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +129,11 @@ pub trait Source: Send + Sync {
 
     /// The columns.
     fn columns(&self) -> &[Column];
+
+    /// What the caller should know about the files, each a sentence: columns that cannot be read, …
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// How many units there are.
     fn units(&self) -> usize;
