@@ -26,5 +26,6 @@ pub mod layout;
 pub mod order;
 
 pub mod source;
+pub mod write;
 
 pub use error::DataError;

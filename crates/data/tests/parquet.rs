@@ -4,9 +4,11 @@ mod common;
 mod counting;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use brimful_data::layout::Request;
+use brimful_data::layout::{Layout, Request};
 use brimful_data::source::{BadRows, OpenOptions, open};
+use brimful_data::write::parquet::ParquetWriter;
 
 const FILES: [&str; 6] = ["snappy", "zstd_v2", "none_plain", "gzip_delta", "lz4_v2", "brotli"];
 
@@ -94,4 +96,36 @@ fn a_file_that_changed_is_not_read_on() {
     std::fs::write(&path, bytes).unwrap();
     let error = common::read_all(&*source, &Request::default(), BadRows::Null).err().unwrap().to_string();
     assert!(error.ends_with("has changed since it was opened: open it again"), "{error}");
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.parquet");
+    let source = common::open_one(&fixture("snappy"));
+    let request = Request { separate: true, ..Request::default() };
+    let layout = Arc::new(Layout::new(source.columns(), &request).unwrap());
+    let mut writer = ParquetWriter::create(&path, &layout, source.columns()).unwrap();
+    let mut reader = source.reader(&layout, BadRows::Null).unwrap();
+    let mut memory = common::rows(&layout, common::ROWS as usize);
+    for unit in 0..source.units() {
+        reader.read(unit, 0..source.unit_rows(unit), &mut memory).unwrap();
+        writer.write(&memory).unwrap();
+    }
+    assert!(!path.exists());
+    writer.finish().unwrap();
+    let again = common::open_one(&path);
+    let text = |column: &&brimful_data::layout::Column| column.kind != brimful_data::layout::Kind::Text;
+    assert!(again.columns().iter().eq(source.columns().iter().filter(text)));
+    let (before, _) = common::read_all(&*source, &request, BadRows::Null).unwrap();
+    let (after, report) = common::read_all(&*again, &request, BadRows::Fail).unwrap();
+    let bits = |all: Vec<Vec<f64>>| all.into_iter().flatten().map(f64::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits(before), bits(after));
+    assert_eq!(report.bad_rows, 0);
+    // One that is given up leaves nothing.
+    drop(ParquetWriter::create(&folder.path().join("b.parquet"), &layout, source.columns()).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    if let Some(kept) = std::env::var_os("BRIMFUL_KEEP_PARQUET") {
+        std::fs::copy(&path, kept).unwrap();
+    }
 }
