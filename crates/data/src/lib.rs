@@ -22,10 +22,13 @@
 pub mod budget;
 pub mod error;
 pub mod layout;
+pub mod loader;
 
 pub mod order;
+pub mod plan;
 
 pub mod source;
+
 pub mod write;
 
 pub use error::DataError;

@@ -4,6 +4,7 @@
 //! stub `python/brimful/_native.pyi` says what is here; a test compares the two.
 
 mod capture;
+mod data;
 mod device;
 mod explain;
 mod keras;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::capture::Capture;
+    #[pymodule_export]
+    use super::data::{DataBatches, DataField, DataLoader, DataSource, data_memory};
     #[pymodule_export]
     use super::device::device;
     #[pymodule_export]

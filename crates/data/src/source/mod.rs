@@ -10,11 +10,16 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 mod bad;
+mod csv;
+pub mod npy;
+pub mod npz;
 mod parquet;
 mod paths;
+mod text;
+mod unpack;
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,11 +36,14 @@ pub struct Format {
     /// Ends of file names, without the dot.
     pub extensions: &'static [&'static str],
     /// Opens files of this format, all with the same columns.
-    pub open: fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>,
+    pub open: Open,
 }
 
+/// Opens files.
+pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
+
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[parquet::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT, npz::FORMAT, parquet::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +206,7 @@ fn by_name(name: &str) -> Result<&'static Format, DataError> {
         .ok_or_else(|| DataError::Request(format!("there is no format '{name}'; there are {}", names())))
 }
 
-fn by_path(path: &PathBuf) -> Result<&'static Format, DataError> {
+fn by_path(path: &Path) -> Result<&'static Format, DataError> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let fits = |format: &&Format| format.extensions.iter().any(|end| name.ends_with(&format!(".{end}")));
     let folder = path.is_dir().then(|| FORMATS.iter().find(|format| format.name == "images")).flatten();

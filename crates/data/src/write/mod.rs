@@ -1,3 +1,7 @@
-//! Rows to files: written under another name beside the final one, which appears only when all of it is there.
+//! Rows into files.
+//!
+//! In: [`Rows`](crate::layout::Rows), piece by piece. Out: a file under its final name only when all of it is written; before that it
+//! has another name in the same folder, and is removed when writing fails or is given up.
 
+pub mod npy;
 pub mod parquet;

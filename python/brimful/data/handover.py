@@ -1,0 +1,100 @@
+"""Arrays of a batch as a framework's own, where they lie.
+
+In: NumPy arrays that borrow a batch. Out: the same memory as a tensor: PyTorch by NumPy, JAX and TensorFlow by DLPack. Batches begin at a page
+and their arrays at 64 bytes, so nobody needs a copy; slices of them need not be aligned, which is why only whole batches go over. Pinned memory
+is PyTorch's own, and so a copy; it is counted, and taken out of the budget.
+"""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from brimful.fitting.memory import human
+
+from .errors import BudgetHeldByCaller, DataError
+
+FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow")
+#: What pinned copies may take of the budget.
+PINNED_SHARE = 4
+
+
+def framework(name: str) -> Any:
+    """The module, or a sentence that says how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as missing:
+        raise DataError(f'to="{name}" needs {name}, which is not installed: pip install {name}') from missing
+
+
+def converter(to: str, pins: Pins) -> Callable[[Any], Any]:
+    """From a NumPy array to the framework's."""
+    if to not in FRAMEWORKS:
+        raise DataError(f"to is {to!r}: write one of {', '.join(FRAMEWORKS)}")
+    if to == "torch":
+        torch = framework("torch")
+        return pins.copy if pins.wanted else torch.from_numpy
+    if to == "jax":
+        framework("jax")
+        return _jax
+    if to == "tensorflow":
+        return _tensorflow(framework("tensorflow"))
+    return lambda array: array
+
+
+def _jax(array: Any) -> Any:
+    import jax
+
+    if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        # JAX has no such numbers then, and makes smaller ones: a copy.
+        return jax.numpy.asarray(array)
+    return jax.dlpack.from_dlpack(array)
+
+
+def _tensorflow(tf: Any) -> Callable[[Any], Any]:
+    def convert(array: Any) -> Any:
+        with tf.device("CPU:0"):
+            if array.size == 0 or array.dtype == bool:
+                return tf.convert_to_tensor(array)
+            return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+    return convert
+
+
+class Pins:
+    """Copies in memory that a GPU reads by itself; PyTorch keeps the memory and uses it again."""
+
+    def __init__(self, to: str, wanted: bool, batching: dict) -> None:
+        self.wanted, self.peak_bytes, self.live_bytes = bool(wanted), 0, 0
+        self.most_bytes = batching["memory_bytes"] // PINNED_SHARE
+        self.notes: list[str] = []
+        if not wanted:
+            return
+        if to != "torch":
+            raise DataError('pin=True is PyTorch\'s: write to="torch" too')
+        torch = framework("torch")
+        if not torch.cuda.is_available():
+            raise DataError("pin=True needs a GPU that PyTorch sees: pinned memory is what a GPU reads by itself")
+        self.notes.append(f"up to {human(self.most_bytes)} of the budget are PyTorch's pinned memory: each batch is copied there once")
+
+    def copy(self, array: Any) -> Any:
+        """The array in pinned memory, of which PyTorch takes a power of two."""
+        import torch
+
+        held_bytes = 1 << max(0, array.nbytes - 1).bit_length()
+        if self.live_bytes + held_bytes > self.most_bytes:
+            text = (
+                f"pinned batches of {human(self.live_bytes)} are still held by the caller, and {human(self.most_bytes)} of the budget are "
+                "for them: let go of each batch before the next, or give more memory"
+            )
+            raise BudgetHeldByCaller(text, self.live_bytes // held_bytes, self.most_bytes)
+        pinned = torch.from_numpy(array).pin_memory()
+        self.live_bytes += held_bytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        weakref.finalize(pinned, self._gone, held_bytes)
+        return pinned
+
+    def _gone(self, held_bytes: int) -> None:
+        self.live_bytes -= held_bytes
