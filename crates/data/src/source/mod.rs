@@ -12,6 +12,7 @@
 pub mod npy;
 pub mod npz;
 mod paths;
+pub mod zarr;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[npy::FORMAT, npz::FORMAT];
+pub const FORMATS: &[Format] = &[npy::FORMAT, npz::FORMAT, zarr::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
