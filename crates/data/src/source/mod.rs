@@ -18,6 +18,7 @@ mod parquet;
 mod paths;
 mod text;
 mod unpack;
+pub mod zarr;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
