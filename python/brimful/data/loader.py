@@ -45,7 +45,8 @@ class Loader:
         #: The epoch on its way, which one it is, and how many of its batches were handed out.
         self._current: Any = None
         self._current_epoch = self._done = 0
-        #: Where to go on, and whether an epoch waits there already.
+        self._left: str | None = None
+        #: Whether an epoch waits at the place of `resume`.
         self._prepared = False
         self.to = to
         self.batch_rows: int = batching["batch_rows"]
@@ -106,6 +107,9 @@ class Loader:
             if self._current is batches:
                 self._current = None
         finally:
+            if self._current is batches:
+                # Left early: a checkpoint may still ask where.
+                self._left = batches.position()
             batches.close()
             if progress:
                 progress.end()
@@ -136,6 +140,7 @@ class Loader:
         if self._current is not None:
             self._current.close()
             self._current = None
+        self._left = None
         self._current = self._native.batches(json.dumps(position))
         self._current_epoch, self._done, self._prepared = position["epoch"], done, False
         self._epoch = position["epoch"] + 1
@@ -156,7 +161,9 @@ class Loader:
 
     def state(self) -> dict:
         """Where the next batch begins, for a checkpoint: numbers and words that JSON can hold."""
-        position = self._current.position() if self._current is not None else None
+        position = None
+        if self._current is not None:
+            position = self._current.position() or self._left
         if position is None or self._done >= len(self):
             return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
         return {"position": json.loads(position), "batches": self._done}
@@ -175,8 +182,9 @@ class Loader:
     def close(self) -> None:
         """Ends the threads that read; the next `for` begins the next epoch."""
         if self._current is not None:
+            self._left = self._current.position() or self._left
             self._current.close()
-            self._current, self._prepared = None, False
+            self._prepared = False
 
     def __enter__(self) -> Loader:
         return self
