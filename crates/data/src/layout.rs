@@ -5,11 +5,13 @@
 //! an array without further copies. Not here: reading, and text of any length: text becomes a number (a category or a hash) or is
 //! left out.
 
+mod cells;
 mod convert;
 mod dtype;
 mod rows;
 mod select;
 
+pub use cells::Cells;
 pub use convert::convert;
 pub use dtype::DType;
 pub use rows::Rows;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::{DType, Layout};
+use super::{Cells, DType, Layout};
 use crate::budget::Slab;
 
 /// Rows of one layout in a slab.
@@ -102,6 +102,21 @@ impl Rows {
             DType::U64 => self.numbers_mut::<u64>(field)[index] = value.max(0) as u64,
             _ => self.put_f64(field, index, value as f64),
         }
+    }
+
+    /// All fields to write into at once, without looking each up again.
+    pub fn cells(&mut self) -> Vec<Cells<'_>> {
+        let mut rest: &mut [u8] = &mut self.slab;
+        let mut at = 0;
+        let mut cells = Vec::with_capacity(self.layout.fields.len());
+        for (field, first) in self.layout.fields.iter().zip(&self.offsets) {
+            let (_, from) = rest.split_at_mut(first - at);
+            let (mine, behind) = from.split_at_mut(field.row_bytes() * self.capacity);
+            at = first + mine.len();
+            rest = behind;
+            cells.push(Cells::new(field.dtype, mine));
+        }
+        cells
     }
 
     /// Copies a row of another buffer of the same layout to `to`, and counts nothing.

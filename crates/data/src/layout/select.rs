@@ -21,6 +21,27 @@ pub enum Conversion {
     Hash(u64),
 }
 
+impl Conversion {
+    /// The number of a text; nothing where it is none of the categories. The same in every version and for every format.
+    pub fn number(&self, text: &[u8]) -> Option<i64> {
+        match self {
+            Conversion::Number => None,
+            Conversion::Categories(places) => places.get(text).copied(),
+            Conversion::Hash(below) => Some(((u128::from(hash(text)) * u128::from(*below)) >> 64) as i64),
+        }
+    }
+}
+
+/// FNV-1a, mixed at the end so that every bit of the text counts in the upper ones too.
+fn hash(text: &[u8]) -> u64 {
+    let mut state = text
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |state, byte| (state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
 /// What the caller wants of each row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {

@@ -9,8 +9,11 @@
 //! - a reader allocates at most [`Source::reader_bytes`], besides what it is given;
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
+mod csv;
 pub mod npy;
 mod paths;
+mod text;
+mod unpack;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,7 +40,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[npy::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
