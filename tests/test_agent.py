@@ -7,6 +7,7 @@ seconds.
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -276,6 +277,23 @@ def test_a_process_without_a_framework_pays_for_little_and_sends_nothing(ear):
     extra = "'brimful.agent'"
     assert run.stdout == plain.stdout.replace("[],", f"[{extra}],").replace("True]", "False]")
     assert "brimful" not in child.stdout and run.stderr == child.stderr == "" and ear.datagrams == []
+
+
+def test_a_python_that_has_no_brimful_is_followed(ear, tmp_path):
+    # The package is a copy that cannot be imported: whatever imports it fails.
+    shutil.copytree(PACKAGE, tmp_path / "brimful", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    (tmp_path / "brimful" / "__init__.py").write_text("raise RuntimeError('the package was imported')\n")
+    (tmp_path / "path" / "jax").mkdir(parents=True)
+    (tmp_path / "path" / "jax" / "__init__.py").write_text(
+        "class profiler:\n    class StepTraceAnnotation:\n        def __exit__(self, *error):\n            pass\n"
+    )
+    code = "import sys, jax\nfor _ in range(3):\n    jax.profiler.StepTraceAnnotation().__exit__(None)\nassert 'brimful' not in sys.modules"
+    path = os.pathsep.join([str(tmp_path / "brimful" / "_bootstrap"), str(tmp_path / "path")])
+    environment = {**os.environ, "PYTHONPATH": path, "BRIMFUL_RUN": json.dumps({"socket": ear.path, "v": 1})}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    modules = sorted(file.stem for file in (PACKAGE / "agent").glob("*.py"))
+    assert not [name for name in modules if re.search(r"^\s*from \. import", (PACKAGE / "agent" / f"{name}.py").read_text(), re.M)]
 
 
 def test_without_the_variable_there_is_no_agent():

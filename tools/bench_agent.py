@@ -1,7 +1,8 @@
 """What the agent costs a training step.
 
-In: nothing, or the number of rounds. Out: one table. For each job two processes, one with the agent and one without, train in turns,
-a block of steps at a time, so that whatever else the machine does falls on both. Per block: the process's CPU time, all threads, by step.
+In: nothing, or the number of rounds and names of jobs. Out: one table. For each job two processes, one with the agent and one without, train in turns,
+a block of steps at a time, so that whatever else the machine does falls on both. Per block: the process's CPU time, all threads, by step; on a GPU,
+where there is one, the time on the clock until the GPU is done, since PyTorch spins while it waits.
 `more` is the median over rounds of the difference of the two blocks of a round, `spread` half the range between its quartiles: on a
 machine that does other things the second is larger than what is looked for. So the agent's own functions are timed as well, while
 blocks train: `own` is a step without a message, then what a message adds, and `together` their share of a step when steps follow each
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -26,7 +28,12 @@ OWN_BLOCKS = 8
 #: The agent holds steps back for so long.
 BETWEEN_MESSAGES_US = 50_000
 BOOTSTRAP = Path(__file__).parent.parent / "python" / "brimful" / "_bootstrap"
-JOBS = {"torch": "PyTorch loop, DataLoader", "tensorflow": "Keras fit, TensorFlow", "jax": "Keras fit, JAX"}
+JOBS = {
+    "torch": "PyTorch loop, DataLoader",
+    "tensorflow": "Keras fit, TensorFlow",
+    "jax": "Keras fit, JAX",
+    "cuda": "PyTorch loop on a GPU",
+}
 
 
 def torch_block():
@@ -48,6 +55,25 @@ def torch_block():
     return block
 
 
+def cuda_block():
+    """Steps of some two milliseconds, most of which the GPU is busy for."""
+    import torch
+
+    model = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+    rows = torch.randn(512, 2048, device="cuda")
+
+    def block() -> int:
+        for _ in range(300):
+            optimizer.zero_grad()
+            model(rows).square().mean().backward()
+            optimizer.step()
+        torch.cuda.synchronize()
+        return 300
+
+    return block
+
+
 def keras_block():
     import keras
     import numpy
@@ -65,12 +91,13 @@ def keras_block():
 
 def worker(job: str) -> None:
     """Trains a block for each line of standard input, and says its CPU time by step in microseconds."""
-    block = torch_block() if job == "torch" else keras_block()
+    block = {"torch": torch_block, "cuda": cuda_block}.get(job, keras_block)()
+    clock = time.perf_counter_ns if job == "cuda" else time.process_time_ns
     block()
     for _ in sys.stdin:
-        began = time.process_time_ns()
+        began = clock()
         steps = block()
-        print((time.process_time_ns() - began) / steps / 1000, flush=True)
+        print((clock() - began) / steps / 1000, flush=True)
     module = sys.modules.get("brimful.agent.progress")
     print(*(own_time_us(module.progress, block) if module else (0.0, 0.0)), flush=True)
 
@@ -107,7 +134,8 @@ def own_time_us(progress, block) -> tuple[float, float]:
 
 class Worker:
     def __init__(self, job: str, path: str | None) -> None:
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "KERAS_BACKEND": job, "OMP_NUM_THREADS": "1"}
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": job, "OMP_NUM_THREADS": "1"}
+        quiet |= {} if job == "cuda" else {"CUDA_VISIBLE_DEVICES": "-1"}
         run = {} if path is None else {"PYTHONPATH": str(BOOTSTRAP), "BRIMFUL_RUN": json.dumps({"socket": path, "v": 1})}
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         command = [sys.executable, __file__, "--worker", job]
@@ -137,7 +165,7 @@ def measure(job: str, path: str, rounds: int) -> tuple[list[float], list[float],
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs], own
 
 
-def main(rounds: int) -> None:
+def main(rounds: int, jobs: list[str]) -> None:
     path = os.path.join(tempfile.mkdtemp(prefix="brimful-"), "agent")
     ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ear.bind(path)
@@ -149,7 +177,8 @@ def main(rounds: int) -> None:
     threading.Thread(target=hear, daemon=True).start()
     print("CPU time, µs per step")
     print(f"{'job':<26}{'without':>9}{'with':>9}{'more':>8}{'spread':>8}{'own: step':>11}{'message':>9}{'together':>10}")
-    for job, name in JOBS.items():
+    for job in jobs:
+        name = JOBS[job]
         without, within, (step, message) = measure(job, path, rounds)
         more = [after - before for before, after in zip(without, within)]
         low, middle, high = statistics.quantiles(more, n=4)
@@ -163,4 +192,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         worker(sys.argv[2])
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+        named = [job for job in sys.argv[2:] if job in JOBS]
+        main(
+            int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, named or [job for job in JOBS if job != "cuda" or shutil.which("nvidia-smi")]
+        )

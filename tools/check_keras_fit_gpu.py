@@ -1,9 +1,10 @@
 """Keras inside the budget on a GPU: the size that is chosen against the largest that works, and recovery from real failures.
 
-    KERAS_BACKEND=torch python tools/check_keras_fit_gpu.py OUT.jsonl
+    KERAS_BACKEND=torch python tools/check_keras_fit_gpu.py OUT.jsonl [SECTION...]
     KERAS_BACKEND=jax XLA_CLIENT_MEM_FRACTION=0.06 python tools/check_keras_fit_gpu.py OUT.jsonl
 
-The limit is PyTorch's fraction of the device, or JAX's own. Lines are written as they are found.
+The limit is PyTorch's fraction of the device, or JAX's own. Lines are written as they are found. A batch is taken in equal parts: two sizes that give
+as many parts are the same job, so batches are many times what fits, and `part` and `largest_part` are what is really taken at a time.
 """
 
 import json
@@ -15,7 +16,7 @@ import time
 import brimful.keras
 import keras
 import numpy as np
-from brimful.fitting import lines
+from brimful.fitting import lines, sizing
 from brimful.keras import planning
 
 FRACTION = 0.06
@@ -38,7 +39,7 @@ def convolutions():
         y = keras.layers.Conv2D(filters, 3, padding="same", activation="relu")(y)
         y = keras.layers.MaxPooling2D(2)(y)
     y = keras.layers.Dense(10, activation="softmax")(keras.layers.GlobalAveragePooling2D()(y))
-    return keras.Model(x, y), lambda rows: np.random.rand(rows, 128, 128, 3).astype("float32"), 1024
+    return keras.Model(x, y), lambda rows: np.random.rand(rows, 128, 128, 3).astype("float32"), 4096
 
 
 def attention():
@@ -48,7 +49,7 @@ def attention():
         y = keras.layers.LayerNormalization()(y + keras.layers.MultiHeadAttention(8, 32)(y, y))
         y = keras.layers.LayerNormalization()(y + keras.layers.Dense(256)(keras.layers.Dense(1024, activation="gelu")(y)))
     y = keras.layers.Dense(10, activation="softmax")(keras.layers.GlobalAveragePooling1D()(y))
-    return keras.Model(x, y), lambda rows: np.random.randint(0, 8000, (rows, 256)), 1024
+    return keras.Model(x, y), lambda rows: np.random.randint(0, 8000, (rows, 256)), 4096
 
 
 def fit(make, steps=3, size=None, injected=None):
@@ -70,10 +71,25 @@ def works(make, size):
         return fit(make, steps=2, size=size)[1].failures == 0
 
 
+def taken(size, asked):
+    return max(end - begin for begin, end in sizing.parts(asked, size))
+
+
+def limit_bytes():
+    """What the allocator may hold."""
+    if BACKEND == "torch":
+        import torch
+
+        return int(torch.cuda.get_per_process_memory_fraction() * torch.cuda.get_device_properties(0).total_memory)
+    import jax
+
+    return jax.local_devices()[0].memory_stats()["bytes_limit"]
+
+
 def sizes(make):
     """The chosen size against the largest that goes through two steps without a failure, to within a fiftieth."""
     begin = time.time()
-    kind = fit(make)[1]
+    kind = fit(make, steps=6)[1]
     chosen, failures = kind.size.size, kind.failures
     low, high = (chosen, chosen * 2) if works(make, chosen) else (1, chosen)
     while works(make, high):
@@ -87,6 +103,10 @@ def sizes(make):
         chosen=chosen,
         largest=low,
         ratio=round(chosen / low, 3),
+        part=taken(chosen, kind.size.asked),
+        largest_part=taken(low, kind.size.asked),
+        peaks=kind.size.peaks,
+        limit=limit_bytes(),
         failures=failures,
         seconds=round(time.time() - begin),
     )
@@ -161,7 +181,8 @@ def main():
         import torch
 
         torch.cuda.set_per_process_memory_fraction(FRACTION)
-    for section in (lambda: sizes(convolutions), lambda: sizes(attention), failures):
+    named = {"convolutions": lambda: sizes(convolutions), "attention": lambda: sizes(attention), "failures": failures}
+    for section in [named[name] for name in sys.argv[2:] or named]:
         try:
             section()
         except Exception as error:

@@ -55,6 +55,46 @@ def second():
         process.kill()
 
 
+def held(mib_left):
+    """Another process, PyTorch's, that leaves so much of the device."""
+    code = (
+        "import sys, time, torch; free, _ = torch.cuda.mem_get_info(); "
+        f"x = torch.empty(free - ({mib_left} << 20), dtype=torch.uint8, device='cuda'); print('holding', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process.stdout.readline()
+    return process
+
+
+def beside():
+    process = held(1500)
+    try:
+        weights = [jnp.ones((2048, 2048)) * 0.01 for _ in range(8)]
+        for step in range(10, 24):
+            value, weights = train_step(weights, jnp.ones((1 << step, 2048)))
+            print("step", step, "loss", value, flush=True)
+    finally:
+        process.kill()
+
+
+def context():
+    process = held(100)
+    try:
+        print(jnp.ones((8, 8)).sum())
+    finally:
+        process.kill()
+
+
+def kept():
+    """Results of all steps are kept on the device."""
+    weights, results = [jnp.ones((1024, 1024)) * 0.01 for _ in range(4)], []
+    for step in range(10_000):
+        value, weights = train_step(weights, jnp.ones((256, 1024)))
+        results.append(jnp.tanh(jnp.ones((2048, 2048)) * value))
+        if step % 20 == 0:
+            print("step", step, "loss", value, flush=True)
+
+
 def with_torch():
     import torch
 

@@ -166,6 +166,124 @@ def checkpoint():
     model.load_state_dict(state)
 
 
+def fill():
+    """Takes what is left of the device, to the last 2 MiB, which is the least that the driver gives."""
+    taken, size = [], GIB
+    while size >= 2 << 20:
+        try:
+            taken.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            size //= 2
+    return taken
+
+
+def full():
+    """The process has its context and its tensors; then others take what is left."""
+    a = torch.ones(64, 64, device="cuda")
+    taken = fill()
+    print(f"{torch.cuda.mem_get_info()[0] >> 20} MiB are free", flush=True)
+    return a, taken
+
+
+def handle():
+    a, taken = full()
+    print((a @ a).sum())
+
+
+def linear_handle():
+    a, taken = full()
+    layer = torch.nn.functional.linear(a, a, a[0])
+    print(layer.sum())
+
+
+def convolution_handle():
+    a, taken = full()
+    print(nn.functional.conv2d(a.reshape(1, 1, 64, 64), a.reshape(1, 1, 64, 64)[:, :, :3, :3]).sum())
+
+
+def solver_handle():
+    a, taken = full()
+    print(torch.linalg.inv(a + torch.ones_like(a)).sum())
+
+
+def transform_handle():
+    a, taken = full()
+    print(torch.fft.fft(a).abs().sum())
+
+
+def threads():
+    """Each thread has a handle of its own: the second one's comes when the device is full."""
+    import threading
+
+    a = torch.ones(64, 64, device="cuda")
+    print((a @ a).sum().item(), flush=True)
+    taken = fill()
+    thread = threading.Thread(target=lambda: print((a @ a).sum().item()))
+    thread.start()
+    thread.join()
+    del taken
+
+
+def context():
+    """Another process leaves less than a context needs."""
+    process = beside(0.1)
+    try:
+        torch.ones(8, device="cuda")
+    finally:
+        process.kill()
+
+
+def pinned():
+    batch = torch.empty(4096 * GIB, dtype=torch.uint8, pin_memory=True)
+    print(batch.shape)
+
+
+def graphs():
+    """Captured graphs keep pools of their own."""
+    share(2)
+    kept = []
+    for number in range(100):
+        graph = torch.cuda.CUDAGraph()
+        x = torch.ones(32 << 20, device="cuda")
+        with torch.cuda.graph(graph):
+            y = x * 2 + 1
+        kept.append((graph, x, y))
+        print("captured", number, flush=True)
+
+
+def batch_finder():
+    from accelerate.utils import find_executable_batch_size
+
+    share(1)
+
+    @find_executable_batch_size(starting_batch_size=64)
+    def training(batch_size):
+        print("trying", batch_size, flush=True)
+        torch.empty(2 * GIB, dtype=torch.uint8, device="cuda")
+
+    training()
+
+
+def trainer():
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    share(2)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=512, n_head=8))
+    rows = [{"input_ids": torch.arange(512), "labels": torch.arange(512)} for _ in range(256)]
+    arguments = TrainingArguments(
+        sys.argv[2], per_device_train_batch_size=64, max_steps=3, report_to=[], save_strategy="no", disable_tqdm=True
+    )
+    Trainer(model=model, args=arguments, train_dataset=rows).train()
+
+
+def cupy_limit():
+    import cupy
+
+    cupy.get_default_memory_pool().set_limit(size=GIB)
+    held = [cupy.zeros((256, 1 << 18), dtype="float32") for _ in range(3)]
+    print(len(held), cupy.zeros((20_000, 20_000), dtype="float32").sum())
+
+
 def rank():
     import os
 

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+#[cfg(unix)]
+use crate::commands::data::args::DataArgs;
+
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BRIMFUL_TARGET"), ")");
 
 const EXIT_CODES: &str = "\
@@ -78,7 +81,8 @@ Examples:
 The command runs as it stands: its output, exit code, signals and terminal are
 its own. It is looked at ten times a second: memory of all its processes, the
 limits that hold it, GPUs, disks, CPU. In Python jobs also the training steps.
-What is seen is recorded, and can be read after anything was killed.
+What is seen is recorded, and can be read after anything was killed. With
+--format json the end is one line, the last one on standard error.
 
 Exit codes: the command's own; 128 + n if signal n ended it; and
   2  bad usage, or a command that cannot be started: nothing was run";
@@ -167,6 +171,9 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show what a recorded job did: as text, as a page with plots, or for other programs
     Report(ReportArgs),
+    /// Read data larger than memory inside a budget: plan, describe, sample, convert, measure
+    #[cfg(unix)]
+    Data(Box<DataArgs>),
     /// List the devices that are known, and what this machine has
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
@@ -332,25 +339,13 @@ pub struct RunArgs {
     #[arg(short, long, value_name = "SIZE")]
     pub limit: Option<String>,
 
-    /// Record to this file [default: one in ~/.local/state/brimful/runs]
-    #[arg(short, long, value_name = "RUN")]
-    pub output: Option<PathBuf>,
-
     /// Compare with a plan: the JSON of 'brimful plan --format json'
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
 
-    /// Serve the figures to Prometheus at this address, such as 127.0.0.1:9464
-    #[arg(long, value_name = "ADDRESS")]
-    pub metrics: Option<String>,
-
-    /// No live screen on a terminal; F9 shows it
-    #[arg(long)]
-    pub plain: bool,
-
-    /// Say nothing: only record
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// How it is watched.
+    #[command(flatten)]
+    pub watching: WatchingArgs,
 
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -365,6 +360,18 @@ pub struct WatchArgs {
     #[arg(value_name = "PID")]
     pub pid: u32,
 
+    /// How it is watched.
+    #[command(flatten)]
+    pub watching: WatchingArgs,
+
+    /// Where the job's agent sends to (for brimful.watch() in Python)
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub socket: Option<PathBuf>,
+}
+
+/// What is said of a job that is watched, and where it is kept.
+#[derive(Debug, Args)]
+pub struct WatchingArgs {
     /// Record to this file [default: one in ~/.local/state/brimful/runs]
     #[arg(short, long, value_name = "RUN")]
     pub output: Option<PathBuf>,
@@ -377,13 +384,20 @@ pub struct WatchArgs {
     #[arg(long)]
     pub plain: bool,
 
-    /// Say nothing until the end
+    /// Say nothing until the end; with run, not then either
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Where the job's agent sends to (for brimful.watch() in Python)
-    #[arg(long, value_name = "PATH", hide = true)]
-    pub socket: Option<PathBuf>,
+    /// The end for people (text), or for programs (json), who are told nothing before
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: Format,
+}
+
+impl WatchingArgs {
+    /// Whether nothing is said while the job runs.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet || self.format == Format::Json
+    }
 }
 
 /// `brimful report`.

@@ -5,6 +5,8 @@
 
 mod pause;
 mod relay;
+#[cfg(unix)]
+mod witness;
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -41,6 +43,11 @@ impl Job {
         // Only now, so that the job has inherited what the user lets it ignore (nohup).
         let relay = Relay::to(&child, own_terminal);
         Ok(Job { child, relay })
+    }
+
+    /// A child of ours that is not the job's: it tells what is sent to our whole group.
+    pub fn witness(&self) -> Option<u32> {
+        self.relay.as_ref().and_then(Relay::witness)
     }
 
     /// Waits for a moment, or until its end if that is sooner; gives whether it has ended.

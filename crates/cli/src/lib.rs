@@ -66,6 +66,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Watch(args) => commands::watch::run(args, &Output::new(None, cli.color)),
         Command::Explain(args) => commands::explain::run(args, &Output::new(None, cli.color)),
         Command::Report(args) => commands::report::run(args, cli.color),
+        #[cfg(unix)]
+        Command::Data(args) => commands::data::run(args, cli.color),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

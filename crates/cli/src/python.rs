@@ -24,16 +24,16 @@ const MISSING: &str = "\
 import importlib.util as u, sys
 print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))";
 
-/// Prints where the package is. The current folder does not count: a script does not see it either.
+/// Prints where the package is, without importing it: the agent needs neither its extension nor that it fits this Python. The current folder does not count: a script does not see it either.
 const PACKAGE: &str = "\
 import sys
 sys.path[:1] = [p for p in sys.path[:1] if p]
-try:
-    import brimful
-except ImportError:
+from importlib.util import find_spec
+spec = find_spec('brimful')
+if spec is None or spec.origin is None:
     sys.exit(3)
 import os
-print(os.path.dirname(os.path.abspath(brimful.__file__)))";
+print(os.path.dirname(os.path.abspath(spec.origin)))";
 /// What [`PACKAGE`] ends with where there is none.
 const NO_PACKAGE: i32 = 3;
 

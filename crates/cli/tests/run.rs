@@ -7,13 +7,14 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use brimful_monitor::recording::{End, Frame, Reader, Start};
 use brimful_monitor::sample::Sample;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use support::{command, stderr, stdout};
 use tempfile::TempDir;
 
@@ -199,6 +200,36 @@ fn a_signal_is_passed_on_and_the_end_is_told() {
 }
 
 #[test]
+fn a_signal_to_the_whole_group_reaches_the_job_once() {
+    let folder = Folder::new();
+    let script = "trap 'echo got' USR1; trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = folder
+        .command(&[], &["sh", "-c", script])
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let group = Pid::from_child(&child);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(lines.next().unwrap(), "ready");
+    // To the group, to Brimful alone, and to the group again: each arrives once. The shell's `sleep` ends with it, which it may say.
+    for to_group in [true, false, true] {
+        let sent = if to_group { kill_process_group(group, Signal::USR1) } else { kill_process(group, Signal::USR1) };
+        sent.unwrap();
+        assert_eq!(lines.next().unwrap(), "got");
+        // What came twice would be here by the time the next one is answered: it is not hurried.
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    kill_process(group, Signal::TERM).unwrap();
+    assert_eq!(lines.collect::<Vec<_>>(), ["bye"]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    // Who told is not the job's.
+    assert!(!stderr(&output).contains("cat (process"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_command_that_does_not_exist_is_refused_and_nothing_is_left() {
     let folder = Folder::new();
     let output = folder.run(&[], &["no-such-command"]);
@@ -365,6 +396,57 @@ fn what_detaches_is_still_the_jobs_and_is_named_when_it_is_left() {
     assert!(said.contains("of the job still run") && said.contains("brimful watch "), "{said}");
     let held = samples(&folder.frames()).iter().filter_map(|sample| sample.rss_bytes).max().unwrap();
     assert!(held > 30_000_000, "{held}");
+}
+
+#[test]
+fn what_is_left_behind_can_still_write() {
+    let folder = Folder::new();
+    let go = folder.0.path().join("go");
+    // It would be ended by a closed pipe at its first word, and say nothing of the second.
+    let later = format!("while [ ! -e {} ]; do sleep 0.05; done; echo late; sleep 0.1; echo later", go.display());
+    let script =
+        format!("({later}) & (while [ ! -e {} ]; do sleep 0.05; done; echo wrong >&2) & echo job", go.display());
+    for is_one in [true, false] {
+        let _ = fs::remove_file(&go);
+        let (out, err) = (folder.0.path().join("out"), folder.0.path().join("err"));
+        let stdout = fs::File::create(&out).unwrap();
+        let stderr = if is_one { stdout.try_clone().unwrap() } else { fs::File::create(&err).unwrap() };
+        let mut command = folder.command(&["-q"], &["sh", "-c", &script]);
+        assert_eq!(command.stdout(stdout).stderr(stderr).status().unwrap().code(), Some(0));
+        assert_eq!(fs::read_to_string(&out).unwrap(), "job\n");
+        fs::write(&go, "").unwrap();
+        let text = || fs::read_to_string(&out).unwrap() + &fs::read_to_string(&err).unwrap_or_default();
+        for _ in 0..300 {
+            if text().contains("later") && text().contains("wrong") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let written = fs::read_to_string(&out).unwrap();
+        assert!(written.contains("late\n") && written.contains("later\n"), "{written}");
+        assert!(text().contains("wrong\n"), "{}", text());
+        fs::remove_file(folder.recording()).unwrap();
+    }
+}
+
+#[test]
+fn the_end_is_one_line_for_programs() {
+    let folder = Folder::new();
+    let output = folder.run(&["--format", "json"], &["sh", "-c", "echo out; echo err >&2; exit 4"]);
+    assert_eq!((stdout(&output).as_str(), output.status.code()), ("out\n", Some(4)));
+    let said = stderr(&output);
+    let (before, last) = said.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(before, "err");
+    let said: serde_json::Value = serde_json::from_str(last).unwrap();
+    // The same as what a report of the recording says.
+    let reported = command(&["report", folder.recording().to_str().unwrap(), "--format", "json"]).output().unwrap();
+    let mut reported: serde_json::Value = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!(said["exit_code"], 4);
+    // Of the recording itself, only its reader can tell.
+    reported["recording"] = said["recording"].clone();
+    assert_eq!(said, reported);
+    let quiet = Folder::new().run(&["--format", "json", "-q"], &["true"]);
+    assert_eq!((stdout(&quiet), stderr(&quiet)), (String::new(), String::new()));
 }
 
 #[test]

@@ -15,6 +15,13 @@ use serde_json::Value;
 /// Logs that are not answered as expected, and why.
 const MISSES: &[(&str, &str)] = &[
     ("format_wrapped_words", "the size is found in the wrapped message, the matrix of all pairs in it is not"),
+    ("gpu_accelerate", "that accelerate only gives up on memory is not known"),
+    ("gpu_torch_async", "what CUDA's own allocator says has no frame's phase looked at"),
+    (
+        "gpu_torch_handle_convolution",
+        "an error of cuDNN without a reason, in a script that fills the device: taken for its data",
+    ),
+    ("gpu_torch_pinned", "CUDA has the same words for pinned memory of the host"),
     ("jax_ynnpack", "an operation that failed without a reason is taken for memory"),
     ("tf_adam_slots", "the shape stands in a dump of a message, one dimension to a line"),
     ("tf_address_space", "a training step is seen, but the pool was far from its limit"),

@@ -202,13 +202,29 @@ fn devices_leak_keep_and_are_shared() {
     }
     assert_eq!(
         codes(&findings),
-        [(100, "other_process_on_gpu"), (59_100, "leak_device"), (180_100, "reserved_unused")]
+        [(100, "other_process_on_gpu"), (59_700, "leak_device"), (180_100, "reserved_unused")]
     );
     assert_eq!(findings[0].text, "other processes hold 3.00 GiB of the 24.0 GiB of GPU 3");
     // 24 GiB less the 4 GiB that are not the allocator's.
     assert!(findings[1].text.starts_with("memory of cuda:0 in torch grows by 1.00 MiB each step"), "{findings:?}");
     assert!(findings[1].text.contains("the limit of 20.0 GiB is reached at step 18,432"), "{findings:?}");
     assert_eq!((findings[1].figures["device"], findings[2].figures["unused_bytes"]), (3.0, 10.0 * GIB as f64));
+}
+
+#[test]
+fn whoever_was_on_the_gpu_before_the_job_is_said_when_it_comes() {
+    let mut judge = Judge::new(None);
+    let at = |at_ms, job_bytes| GpuSample {
+        at_ms,
+        total_bytes: Some(140 * GIB),
+        others_bytes: Some(138 * GIB),
+        job_bytes: Some(job_bytes),
+        ..GpuSample::default()
+    };
+    assert_eq!(judge.take(&Frame::Gpu(at(0, 0))), []);
+    let said = judge.take(&Frame::Gpu(at(1000, GIB)));
+    assert_eq!(codes(&said), [(1000, "other_process_on_gpu")]);
+    assert_eq!(judge.take(&Frame::Gpu(at(2000, GIB))), []);
 }
 
 #[test]

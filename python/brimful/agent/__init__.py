@@ -87,64 +87,67 @@ def _framework(module: ModuleType) -> None:
     link.framework(module.__name__, str(getattr(module, "__version__", "")))
 
 
+# `from . import torch_loops` would import `brimful` itself, which a job's Python may not have, and load its extension where it has.
+
+
 def _torch(module: ModuleType) -> None:
-    from . import torch_loops
+    from .torch_loops import follow
 
     _framework(module)
-    torch_loops.follow(module)
+    follow(module)
 
 
 def _torch_loader(module: ModuleType) -> None:
-    from . import torch_loops
+    from .torch_loops import follow_loaders
 
-    torch_loops.follow_loaders(module)
+    follow_loaders(module)
 
 
 def _keras_callbacks(module: ModuleType) -> None:
-    from . import keras_trainer
+    from .keras_trainer import follow_batches
 
-    keras_trainer.follow_batches(module)
+    follow_batches(module)
 
 
 def _keras_trainer(module: ModuleType) -> None:
-    from . import keras_trainer
+    from .keras_trainer import follow_trainer
 
-    keras_trainer.follow_trainer(module)
+    follow_trainer(module)
 
 
 def _keras_saving(module: ModuleType) -> None:
-    from . import keras_trainer
+    from .keras_trainer import follow_saving
 
-    keras_trainer.follow_saving(module)
+    follow_saving(module)
 
 
 def _keras_optimizer(module: ModuleType) -> None:
-    from . import keras_loops
+    from .keras_loops import follow
 
-    keras_loops.follow(module)
+    follow(module)
 
 
 def _tensorflow(module: ModuleType) -> None:
-    from . import tensorflow_steps
+    from .tensorflow_steps import follow
 
     _framework(module)
-    tensorflow_steps.follow(module)
+    follow(module)
 
 
 def _tensorflow_function(module: ModuleType) -> None:
-    from . import tensorflow_steps
+    from .tensorflow_steps import follow_functions
 
-    tensorflow_steps.follow_functions(module)
+    follow_functions(module)
 
 
 def _tensorflow_data(module: ModuleType) -> None:
-    from . import tensorflow_steps
+    from .tensorflow_steps import follow_iterators
 
-    tensorflow_steps.follow_iterators(module)
+    follow_iterators(module)
 
 
 def _jax(module: ModuleType) -> None:
-    from . import jax_steps
+    from .jax_steps import follow
 
     _framework(module)
-    jax_steps.follow(module)
+    follow(module)

@@ -11,7 +11,7 @@ import sys
 
 from brimful.hooks import without_this_frame
 
-from . import around
+from .around import replace
 from .progress import progress, safely
 
 TYPE_CHECKING = False
@@ -25,9 +25,9 @@ def follow(module: ModuleType) -> None:
     """Notices updates in the way that fits Keras's backend."""
     backend = module.backend.backend()
     if backend == "tensorflow":
-        from . import tensorflow_steps
+        from .tensorflow_steps import updated
 
-        _notice(module.BaseOptimizer, tensorflow_steps.updated)
+        _notice(module.BaseOptimizer, updated)
     elif backend == "torch":
         _notice(module.BaseOptimizer, _updated_in_torch, sys.modules["torch"].compiler.is_compiling)
     elif backend == "jax":
@@ -62,4 +62,4 @@ def _notice(owner: type, notice: Callable[[Any], None], is_compiling: Callable[[
         followed.autograph_info__ = {}
         return followed
 
-    around.replace(owner, "apply", make)
+    replace(owner, "apply", make)

@@ -13,7 +13,7 @@ from time import monotonic_ns
 
 from brimful.hooks import without_this_frame
 
-from . import around
+from .around import in_phase, replace
 from .progress import progress, safely
 
 TYPE_CHECKING = False
@@ -27,18 +27,18 @@ _TRAINERS = ("TensorFlowTrainer", "JAXTrainer", "TorchTrainer")
 def follow_trainer(module: ModuleType) -> None:
     """One backend's trainer, and its iterator where that can be timed."""
     for trainer in (getattr(module, name) for name in _TRAINERS if hasattr(module, name)):
-        around.in_phase(trainer, "fit", "train", counts_itself=True)
-        around.in_phase(trainer, "evaluate", "evaluate")
-        around.in_phase(trainer, "predict", "predict")
-        around.replace(trainer, "train_on_batch", _one_step)
+        in_phase(trainer, "fit", "train", counts_itself=True)
+        in_phase(trainer, "evaluate", "evaluate")
+        in_phase(trainer, "predict", "predict")
+        replace(trainer, "train_on_batch", _one_step)
     if hasattr(module, "JAXEpochIterator"):
-        around.replace(module.JAXEpochIterator, "_get_iterator", _timed)
+        replace(module.JAXEpochIterator, "_get_iterator", _timed)
 
 
 def follow_saving(module: ModuleType) -> None:
     """Models and weights that are written."""
     for name in ("save_model", "save_weights"):
-        around.in_phase(module, name, "save")
+        in_phase(module, name, "save")
 
 
 def follow_batches(module: ModuleType) -> None:
@@ -56,7 +56,7 @@ def follow_batches(module: ModuleType) -> None:
 
         return with_follower
 
-    around.replace(module.CallbackList, "__init__", make)
+    replace(module.CallbackList, "__init__", make)
 
 
 def _follower(callback: type) -> type:

@@ -14,7 +14,7 @@ import weakref
 
 from brimful.hooks import without_this_frame
 
-from . import around
+from .around import as_waiting, replace
 from .progress import progress, safely
 
 TYPE_CHECKING = False
@@ -90,13 +90,13 @@ def follow_functions(module: ModuleType) -> None:
 
         return called
 
-    around.replace(module.Function, "__call__", make)
+    replace(module.Function, "__call__", make)
 
 
 def follow_iterators(module: ModuleType) -> None:
     """Takes the time of `tf.data` in loops of Python's."""
     executing_eagerly = sys.modules["tensorflow.python.eager.context"].executing_eagerly
-    around.as_waiting(module.OwnedIterator, "__next__", executing_eagerly)
+    as_waiting(module.OwnedIterator, "__next__", executing_eagerly)
 
 
 def updated(optimizer: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from . import around
+from .around import as_waiting, in_phase
 from .link import link
 from .progress import progress
 
@@ -35,14 +35,14 @@ def follow(torch: ModuleType) -> None:
     after_step._torchdynamo_disable = True
     # `torch.optim` hides the module's name.
     sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(after_step)
-    around.in_phase(torch.serialization, "save", "save")
+    in_phase(torch.serialization, "save", "save")
     torch.save = torch.serialization.save
     progress.readers.append(_readings)
 
 
 def follow_loaders(module: ModuleType) -> None:
     """Takes the time of loaders."""
-    around.as_waiting(module._BaseDataLoaderIter, "__next__")
+    as_waiting(module._BaseDataLoaderIter, "__next__")
 
 
 def _readings() -> Iterator[dict[str, Any]]:

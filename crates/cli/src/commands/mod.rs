@@ -2,6 +2,8 @@
 
 pub mod accuracy;
 pub mod calibrate;
+#[cfg(unix)]
+pub mod data;
 pub mod devices;
 pub mod explain;
 pub mod fit;

@@ -17,7 +17,7 @@ use brimful_core::bytes;
 use brimful_core::explain::Code;
 use brimful_core::report::Style;
 
-use crate::args::RunArgs;
+use crate::args::{Format, RunArgs};
 use crate::exit::Exit;
 use crate::job::{self, Job};
 use crate::live::words::several;
@@ -39,12 +39,13 @@ const STATE_MS: u64 = 400;
 
 /// Runs the job to its end.
 pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
+    let is_quiet = args.watching.is_quiet();
     let (program, arguments) = args.command.split_first().context("there is no command behind --")?;
     let planned = args.plan.as_deref().map(Planned::read).transpose()?;
     let limit_bytes = args.limit.as_deref().map(bytes::parse).transpose()?;
     let limit = limit_bytes.map(Limit::prepare).transpose()?;
-    let server = args.metrics.as_deref().map(Server::bind).transpose()?;
-    let place = Place::open(args.output.as_deref())?;
+    let server = args.watching.metrics.as_deref().map(Server::bind).transpose()?;
+    let place = Place::open(args.watching.output.as_deref())?;
     let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
     let is_own_group = matches!(limit, Some(Limit::Group(_)));
@@ -59,18 +60,20 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     };
     let mut job = Job::of(child, program, own_terminal)?;
     let mut passing = Passing::new();
-    let shown = Shown::new(own_terminal && !args.quiet && !args.plain && io::stdin().is_terminal(), output.colour());
+    let shown =
+        Shown::new(own_terminal && !is_quiet && !args.watching.plain && io::stdin().is_terminal(), output.colour());
     let had_screen = shown.is_screen();
     let running = streams.pass(&mut job.child, &mut passing, &shown)?;
     let drawing = own_terminal.then(|| shown.draw(""));
-    if !args.quiet {
+    if !is_quiet {
         ways.say_where();
     }
     let mut watching = Watching::begin(job.child.id(), ways, start(words(&args.command), limit_bytes));
     if guards {
         watching.guard();
+        job.witness().into_iter().for_each(|witness| watching.leave_out(witness));
     }
-    follow(&mut job, &mut watching, running, &shown, args.quiet)?;
+    follow(&mut job, &mut watching, running, &shown, is_quiet)?;
 
     let status = job.wait()?;
     let ending = watching.ending(status.code(), job::signal(status));
@@ -80,7 +83,7 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     // What is no memory failure speaks for itself: its own last words are on the screen.
     let is_memory = explanation.cause.as_ref().is_some_and(|cause| cause.code != Code::NotMemory);
     let explained = (!ending.is_success() && is_memory).then_some(explanation);
-    if !args.quiet {
+    if !is_quiet {
         if had_screen {
             ending.findings.iter().for_each(|finding| output::say(finding));
         }
@@ -89,9 +92,13 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
             output::tell(&explanation.to_text(Style { colour: output.colour(), width: output.width() }));
         }
     }
-    let recorded = watching.finish(&ending, explained.map(serde_json::to_value).transpose()?);
-    if let (false, Some(path)) = (args.quiet, recorded) {
+    let (recorded, summary) = watching.finish(&ending, explained.map(serde_json::to_value).transpose()?);
+    if let (false, Some(path)) = (is_quiet, recorded) {
         output::say(&format!("recorded in {0} (brimful report {0})", path.display()));
+    }
+    if args.watching.format == Format::Json && !args.watching.quiet {
+        // One line, the last one on standard error: the rest of that, and standard output, are the job's.
+        output::tell(&(serde_json::to_string(&summary)? + "\n"));
     }
     // A shell that runs several commands stops at one that Ctrl-C has ended, if it sees that.
     if let Some(signal) = job::signal(status).filter(|signal| [2, 3].contains(signal)) {
@@ -111,11 +118,13 @@ fn follow(
 ) -> anyhow::Result<()> {
     let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
     while !job.ends_within(INTERVAL)? {
+        // It may be another one than before.
+        job.witness().into_iter().for_each(|witness| watching.leave_out(witness));
         let news = watching.tick();
         let at_ms = watching.at_ms();
         if at_ms >= next_reap_ms {
             next_reap_ms = at_ms + REAP_MS;
-            orphans::reap(job.child.id());
+            orphans::reap(&[Some(job.child.id()), job.witness()]);
         }
         if let Some(terminal) = &mut terminal {
             terminal.resize(shown.job_size());

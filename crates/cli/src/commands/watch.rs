@@ -15,7 +15,7 @@ use brimful_monitor::agent::Listener;
 use brimful_monitor::recording::Start;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::args::WatchArgs;
+use crate::args::{Format, WatchArgs};
 use crate::exit::Exit;
 use crate::output::{self, Output};
 use crate::serve::Server;
@@ -30,6 +30,7 @@ const ELSEWHERE: &str = "The job prints elsewhere. q or Ctrl-C ends the watching
 
 /// Watches until the end.
 pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
+    let is_quiet = args.watching.is_quiet();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -37,14 +38,14 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let Some(command) = command_of(args.pid) else { bail!("there is no process {}, or it may not be seen", args.pid) };
     let listener = args.socket.as_deref().map(Listener::at).transpose()?;
     let start = Start { environment: Default::default(), ..start(command, None) };
-    let server = args.metrics.as_deref().map(Server::bind).transpose()?;
-    let place = Place::open(args.output.as_deref())?;
+    let server = args.watching.metrics.as_deref().map(Server::bind).transpose()?;
+    let place = Place::open(args.watching.output.as_deref())?;
     let ways = Ways { listener, place, server, is_own_group: false };
-    if !args.quiet {
+    if !is_quiet {
         ways.say_where();
     }
     let mut watching = Watching::begin(args.pid, ways, start);
-    let screen = Shown::new(!args.quiet && !args.plain && keys::can_be_read(), output.colour());
+    let screen = Shown::new(!is_quiet && !args.watching.plain && keys::can_be_read(), output.colour());
     let drawing = screen.is_screen().then(|| screen.draw(ELSEWHERE));
     let keys = drawing.as_ref().map(|_| Keys::until(&stop, &screen));
     let mut next_line_ms = LINE_MS;
@@ -52,7 +53,7 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
         thread::sleep(INTERVAL);
         let news = watching.tick();
         screen.set_state(&watching.state);
-        if args.quiet || screen.is_screen() {
+        if is_quiet || screen.is_screen() {
             continue;
         }
         news.iter().for_each(|finding| output::say(&finding.text));
@@ -66,11 +67,16 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let ended = if watching.has_ended() { "it has ended" } else { "it still runs" };
     let watched = duration(watching.at_ms());
     let ending = watching.ending(None, None);
+    if args.watching.format == Format::Json {
+        let (_, summary) = watching.finish(&ending, None);
+        output.write(&(serde_json::to_string_pretty(&summary)? + "\n"))?;
+        return Ok(Exit::Done);
+    }
     let mut lines = vec![format!("watched process {} for {watched}; {ended}", args.pid)];
     let summary = watching.summary();
     lines.extend(summary.findings.iter().map(|finding| finding.text.clone()));
     lines.extend(facts(&summary));
-    lines.extend(watching.finish(&ending, None).map(|path| format!("recorded in {}", path.display())));
+    lines.extend(watching.finish(&ending, None).0.map(|path| format!("recorded in {}", path.display())));
     output.write(&lines.iter().map(|line| format!("brimful: {line}\n")).collect::<String>())?;
     Ok(Exit::Done)
 }

@@ -1,7 +1,8 @@
 //! Signals on their way to a job.
 //!
-//! In: signals that Brimful gets. Out: the same ones at the job, unless it has got them itself: what a terminal sends goes to its whole group, of
-//! which the job is one unless it has a terminal of its own. Brimful itself lives on while the job deals with them.
+//! In: signals that Brimful gets. Out: the same ones at the job, unless it has got them itself: what a terminal sends goes to its whole group, and so
+//! does what somebody sends to the group (`witness`). The job is in ours unless it has a terminal of its own. Brimful itself lives on while
+//! the job deals with them.
 
 #[cfg(unix)]
 pub use unix::Relay;
@@ -9,6 +10,8 @@ pub use unix::Relay;
 #[cfg(unix)]
 mod unix {
     use std::process::Child;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread::{self, JoinHandle};
 
     use rustix::process::{Pid, Signal, kill_process};
@@ -17,10 +20,13 @@ mod unix {
     use signal_hook::iterator::{Handle, SignalsInfo};
     use signal_hook::low_level::siginfo::Cause;
 
+    use super::super::witness::Witness;
+
     /// Passes them on until it is dropped.
     pub struct Relay {
         handle: Handle,
         thread: Option<JoinHandle<()>>,
+        witness: Option<Arc<AtomicU32>>,
     }
 
     impl Relay {
@@ -28,19 +34,27 @@ mod unix {
         pub fn to(job: &Child, own_terminal: bool) -> Option<Relay> {
             let job = Pid::from_child(job);
             let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+            let mut witness = (!own_terminal).then(Witness::start);
+            let witness_pid = witness.as_ref().map(Witness::pid);
             let mut signals = SignalsInfo::<WithOrigin>::new(caught).ok()?;
             let handle = signals.handle();
             let thread = thread::spawn(move || {
                 for origin in &mut signals {
-                    if (own_terminal || matches!(origin.cause, Cause::Sent(_)))
-                        && let Some(signal) = Signal::from_named_raw(origin.signal)
-                    {
+                    // Asked in any case: it ends with whatever the group gets, and is started anew.
+                    let has_got_it = witness.as_mut().is_some_and(|witness| witness.got(origin.signal));
+                    let is_ours_alone = own_terminal || (matches!(origin.cause, Cause::Sent(_)) && !has_got_it);
+                    if is_ours_alone && let Some(signal) = Signal::from_named_raw(origin.signal) {
                         // It may have ended in this moment.
                         let _ = kill_process(job, signal);
                     }
                 }
             });
-            Some(Relay { handle, thread: Some(thread) })
+            Some(Relay { handle, thread: Some(thread), witness: witness_pid })
+        }
+
+        /// A process that is not the job's, though a child of ours.
+        pub fn witness(&self) -> Option<u32> {
+            self.witness.as_ref().map(|pid| pid.load(Ordering::Relaxed)).filter(|&pid| pid > 0)
         }
     }
 
@@ -62,6 +76,11 @@ pub struct Relay;
 impl Relay {
     /// Nothing to pass on.
     pub fn to(_: &std::process::Child, _: bool) -> Option<Relay> {
+        None
+    }
+
+    /// There is none.
+    pub fn witness(&self) -> Option<u32> {
         None
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! In: a command, and the terminal that Brimful runs in. Out: the job inside a terminal of the same size, keys on their way to it, bytes on
 //! their way from it. Ours is raw meanwhile: keys such as Ctrl-C mean something to the job's terminal, which sends it the signal. Only those of the
-//! job's streams that would be a terminal without us are one. Not done: Ctrl-Z stops nothing, since the job's terminal has no shell that could let it go on.
+//! job's streams that would be a terminal without us are one. Ctrl-Z stops both (`suspend`).
 
 pub mod shown;
+mod suspend;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -13,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use pty_process::blocking;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,6 +28,9 @@ use shown::Shown;
 
 /// Keys are looked for as often, so that the end of a job is noticed.
 const KEYS_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Between two looks whether we are in front again.
+const BACKGROUND_WAIT: Duration = Duration::from_millis(100);
 
 /// The job's terminal.
 pub struct Terminal {
@@ -128,29 +133,45 @@ impl Keys {
         raw.local_modes &= !LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let (stopped, usual) = (Arc::clone(&stop), before.clone());
         let thread = thread::spawn(move || {
             let (mut keys, mut split) = ([0; 1024], live::Keys::default());
-            let mut pass_on = |bytes: &[u8]| {
-                let (to_job, commands) = split.split(bytes);
-                commands.iter().for_each(|live::Command::Toggle| shown.toggle());
-                job.write_all(&to_job)
-            };
+            let (mut is_raw, mut had_screen) = (true, false);
             while !stopped.load(Ordering::Relaxed) {
-                if !is_ready(io::stdin()) {
-                    // Escape alone is a key, too: it has waited long enough.
-                    let _ = pass_on(b"");
+                // In the background, reading would stop us.
+                if !suspend::is_in_front() {
+                    is_raw = false;
+                    thread::sleep(BACKGROUND_WAIT);
                     continue;
                 }
-                // Not through the standard library's buffer, which would hide from `poll` what it holds.
-                match rustix::io::read(io::stdin(), &mut keys) {
-                    Ok(count) if count > 0 => {
-                        if pass_on(&keys[..count]).is_err() {
-                            break;
-                        }
+                if !is_raw {
+                    is_raw = tcsetattr(io::stdin(), OptionalActions::Now, &raw).is_ok();
+                    if std::mem::take(&mut had_screen) {
+                        shown.toggle();
                     }
-                    Err(rustix::io::Errno::INTR) => {}
-                    _ => break,
+                }
+                let count = if is_ready(io::stdin()) {
+                    // Not through the standard library's buffer, which would hide from `poll` what it holds.
+                    match rustix::io::read(io::stdin(), &mut keys) {
+                        Ok(count) if count > 0 => count,
+                        Err(rustix::io::Errno::INTR) => continue,
+                        _ => break,
+                    }
+                } else {
+                    // Escape alone is a key, too: it has waited long enough.
+                    0
+                };
+                let (to_job, commands) = split.split(&keys[..count]);
+                commands.iter().for_each(|live::Command::Toggle| shown.toggle());
+                let mut rest = &to_job[..];
+                while let Some(at) = suspend::place(&job, rest) {
+                    let _ = job.write_all(&rest[..=at]);
+                    had_screen |= suspend::suspend(&job, &shown, &usual);
+                    (rest, is_raw) = (&rest[at + 1..], false);
+                }
+                // Without an end that the job has open there is an error, which comes only when something was typed.
+                if job.write_all(rest).is_err() && count > 0 {
+                    break;
                 }
             }
         });
@@ -164,7 +185,10 @@ impl Drop for Keys {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        // In the background the shell has set it, and setting it would stop us.
+        if suspend::is_in_front() {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        }
     }
 }
 

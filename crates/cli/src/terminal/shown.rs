@@ -80,6 +80,13 @@ impl Shown {
         self.0.wants_screen.fetch_xor(true, Ordering::Relaxed);
     }
 
+    /// From the screen to plain output, now; gives whether there was one.
+    pub fn leave(&self) -> bool {
+        let had_screen = self.0.wants_screen.swap(false, Ordering::Relaxed);
+        self.view().close();
+        had_screen
+    }
+
     /// Whether a screen is there, or will be in a moment.
     pub fn is_screen(&self) -> bool {
         self.0.wants_screen.load(Ordering::Relaxed)

@@ -225,6 +225,13 @@ impl Watching {
         }
     }
 
+    /// This child of ours is not one of them.
+    pub fn leave_out(&mut self, pid: u32) {
+        if let Some(sampler) = &mut self.sampler {
+            sampler.leave_out(pid);
+        }
+    }
+
     /// The job's first process has ended: reads everything once more.
     pub fn ending(&mut self, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
         self.listen();
@@ -256,8 +263,8 @@ impl Watching {
         self.summarizer.clone().finish(Good::default(), MOST_FINDINGS)
     }
 
-    /// Closes the recording; gives where it is.
-    pub fn finish(mut self, ending: &Ending, explanation: Option<Value>) -> Option<PathBuf> {
+    /// Closes the recording; gives where it is, and what is in it.
+    pub fn finish(mut self, ending: &Ending, explanation: Option<Value>) -> (Option<PathBuf>, Summary) {
         let end = End {
             at_ms: self.at_ms(),
             exit_code: ending.exit_code,
@@ -266,7 +273,8 @@ impl Watching {
             explanation,
         };
         self.take(&Frame::End(end));
-        self.recorder.map(Recorder::finish)
+        let summary = self.summary();
+        (self.recorder.map(Recorder::finish), summary)
     }
 }
 

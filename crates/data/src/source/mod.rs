@@ -11,6 +11,7 @@
 
 mod csv;
 pub mod npy;
+pub mod npz;
 mod paths;
 mod text;
 mod unpack;
@@ -40,7 +41,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT, npz::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]

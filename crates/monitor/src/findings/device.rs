@@ -67,7 +67,10 @@ impl Devices {
         let is_ours = has_allocator || sample.job_bytes.is_some_and(|bytes| bytes > 0);
         let gpu = self.gpus.entry(sample.index).or_default();
         gpu.last = *sample;
-        findings.extend(gpu.others().filter(|_| is_ours));
+        // Asked only then: what is said once must not be used up before the job comes to the GPU.
+        if is_ours {
+            findings.extend(gpu.others());
+        }
         if let Some(bytes) = gpu.job_bytes().filter(|_| trains && !has_allocator) {
             let left_bytes = gpu.left_bytes();
             let news = gpu.growth.size(sample.at_ms, bytes, left_bytes);
@@ -201,8 +204,15 @@ impl Allocator {
         if !self.unused.is_news(is_much, last.at_ms, UNUSED_MS) {
             return None;
         }
+        // JAX takes its share when it starts, whatever it will need; the others take what they need, and it comes to be in pieces.
+        let why = match last.framework.as_str() {
+            "jax" => {
+                "taken when it started, and not there for other processes (XLA_PYTHON_CLIENT_PREALLOCATE=false takes it as needed)"
+            }
+            _ => "kept for nothing, most likely in pieces",
+        };
         let text = format!(
-            "{} keeps {} of {}, of which tensors never held more than {}: {} are kept for nothing, most likely in pieces",
+            "{} keeps {} of {}, of which tensors never held more than {}: {} are {why}",
             last.framework,
             human(reserved_bytes),
             last.device,

@@ -1,7 +1,7 @@
 //! Reads the GPUs of this machine again and again, for one job.
 //!
-//! In: NVML, the time of each call and the job's processes. Out: [`GpuSample`]s. Memory is read at every call; how busy, how warm and how much
-//! power once a second; processes every five, since listing them holds a lock of the driver for milliseconds. The driver knows processes by the
+//! In: NVML, the time of each call and the job's processes. Out: [`GpuSample`]s. Memory is read at every call; how busy, how warm, how much
+//! power and whose the memory is once a second: on an H200 all of that takes 20 µs, and at times some milliseconds. The driver knows processes by the
 //! host's numbers: in a container with numbers of its own it is not known which are the job's. Not read: GPUs that appear later.
 
 use std::path::Path;
@@ -24,7 +24,6 @@ pub struct GpuReader {
     last: Vec<GpuSample>,
     numbers_are_ours: bool,
     second: Every,
-    five_seconds: Every,
 }
 
 impl GpuReader {
@@ -42,7 +41,6 @@ impl GpuReader {
             last: (0..count).map(|index| GpuSample { index, ..GpuSample::default() }).collect(),
             numbers_are_ours: sees_the_hosts_numbers(Path::new("/")),
             second: Every::ms(1000),
-            five_seconds: Every::ms(5000),
         }
     }
 
@@ -54,7 +52,7 @@ impl GpuReader {
     /// Reads all GPUs; one that does not answer is left out. `pids` are the job's processes.
     pub fn sample(&mut self, at_ms: u64, pids: &[u32]) -> Vec<GpuSample> {
         let Some(nvml) = &self.nvml else { return Vec::new() };
-        let (is_second, is_fifth) = (self.second.is_due(at_ms), self.five_seconds.is_due(at_ms));
+        let is_second = self.second.is_due(at_ms);
         let mut samples = Vec::with_capacity(self.last.len());
         for last in &mut self.last {
             let Ok(device) = nvml.device_by_index(last.index) else { continue };
@@ -64,8 +62,6 @@ impl GpuReader {
             last.used_bytes = memory.map(|memory| memory.used_bytes);
             if is_second {
                 read_each_second(&device, last);
-            }
-            if is_fifth {
                 let processes = if self.numbers_are_ours { list::processes(&device) } else { None };
                 (last.job_bytes, last.others_bytes) = shares(processes.as_deref(), pids);
             }

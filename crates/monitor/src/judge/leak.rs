@@ -2,9 +2,11 @@
 //!
 //! In: a [`Series`], of the job's memory or the device's, over steps or minutes. Out: [`Leak`], with its rate, or none. The first quarter is left
 //! out, since jobs grow while they warm up. Of the rest, the lowest of each stretch is looked at: garbage that is collected now and then, and
-//! evaluation, are above it. These must rise by Mann–Kendall, by more than a floor, and the last half at no less than a part of the pace of the
-//! whole, since caches fill ever more slowly. The bounds below were chosen on the generated jobs of `tests/leak.rs`. Not told apart: a cache that fills at an even pace, until it is full.
+//! evaluation, are above it. These must rise by Mann–Kendall, by more than a floor, in a way that no growth that ends explains ([`lasting_z`]), and the last half at no less than
+//! a part of the pace of the whole, since caches fill ever more slowly. The bounds below were chosen on the generated jobs of `tests/leak.rs`. Not told apart: a cache that fills at an even pace, until it is full; jumps that
+//! come several times, as the pieces of a leak do.
 
+use super::ending::lasting_z;
 use super::series::Series;
 use super::trend::trend;
 
@@ -26,7 +28,7 @@ pub struct Rule {
 impl Rule {
     /// For a series with one size for each step.
     pub const STEPS: Rule =
-        Rule { floor_bytes: 20e6, window_sizes: 20, window_x: 20.0, least_x: 200.0, enough_x: 590.0 };
+        Rule { floor_bytes: 20e6, window_sizes: 20, window_x: 20.0, least_x: 200.0, enough_x: 596.0 };
     /// For a series over minutes, at ten sizes a second. Loading data is even growth, too: nothing is said for a while, and where steps are
     /// known they are the better series.
     pub const MINUTES: Rule =
@@ -47,6 +49,12 @@ const STEADY_TAU: f64 = 0.9;
 const LEAST_LAST_PACE: f64 = 0.55;
 /// The pace of the last third, if all goes well for it, as a part of the pace of the third before.
 const LEAST_THIRD_PACE: f64 = 0.75;
+/// How far from growth that ends, when a series is first looked at, where a small leak is hardly farther.
+const LEAST_LASTING_Z: f64 = 1.5;
+/// The same for each look after that: chance has more of them, and a leak that went on is much farther by then.
+const LEAST_LASTING_Z_LATER: f64 = 3.0;
+/// Longer than at the first look, by this, is later.
+const LATER: f64 = 1.2;
 /// The growth of the last half, as a part of the floor.
 const LEAST_LAST_PART: f64 = 0.5;
 
@@ -96,8 +104,15 @@ fn leak_in(series: &Series, rule: Rule, most_windows: usize) -> Option<Leak> {
     let (first, last) = (windows.first()?, windows.last()?);
     let whole = trend(&lows);
     let grown_bytes = whole.slope * (last.middle_x() - first.middle_x());
-    let by_order = whole.z > LEAST_Z && (whole.careful_z > LEAST_Z || whole.tau > STEADY_TAU);
-    (by_order && grown_bytes > rule.floor_bytes && goes_on(&lows, whole.slope, rule)).then_some(Leak {
+    let is_steady = whole.tau > STEADY_TAU;
+    let by_order = whole.z > LEAST_Z && (whole.careful_z > LEAST_Z || is_steady);
+    let is_later = last.last_x - series.buckets().first()?.first_x > LATER * rule.enough_x;
+    let least_lasting_z = if is_later { LEAST_LASTING_Z_LATER } else { LEAST_LASTING_Z };
+    let is_leak = by_order
+        && grown_bytes > rule.floor_bytes
+        && goes_on(&lows, whole.slope, rule)
+        && lasting_z(&lows, !is_steady) > least_lasting_z;
+    is_leak.then_some(Leak {
         bytes_per_x: whole.slope,
         low_bytes_per_x: whole.slope_low,
         high_bytes_per_x: whole.slope_high,

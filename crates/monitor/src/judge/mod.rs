@@ -5,6 +5,7 @@
 
 pub mod series;
 pub mod trend;
+mod ending;
 pub mod leak;
 pub mod watch;
 pub mod forecast;

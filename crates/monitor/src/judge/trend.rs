@@ -75,7 +75,8 @@ fn variance(points: &[(f64, f64)]) -> f64 {
     (term(points.len() as f64) - level) / 18.0
 }
 
-fn lag_one_correlation(values: &[f64]) -> f64 {
+/// How much each value hangs on the one before; what is left of a fitted line seems to do so less than it does.
+pub(super) fn lag_one_correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let square: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let product: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
@@ -85,6 +86,12 @@ fn lag_one_correlation(values: &[f64]) -> f64 {
 fn spread(mut residuals: Vec<f64>) -> f64 {
     residuals.sort_by(f64::total_cmp);
     (quantile(&residuals, 5.0 / 6.0) - quantile(&residuals, 1.0 / 6.0)) / 2.0
+}
+
+/// The middle of values; 0 of none.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    if values.is_empty() { 0.0 } else { quantile(&values, 0.5) }
 }
 
 /// Of sorted values, at least one.

@@ -12,12 +12,12 @@ pub fn adopt() -> bool {
     set_child_subreaper(Some(getpid())).is_ok()
 }
 
-/// Waits for those that have ended. The job itself is waited for elsewhere.
-pub fn reap(job: u32) {
+/// Waits for those that have ended. Those that we have started ourselves are waited for elsewhere.
+pub fn reap(ours: &[Option<u32>]) {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     for children in threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()) {
         let pids = children.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
-        for pid in pids.filter(|&pid| u32::try_from(pid) != Ok(job)).filter_map(Pid::from_raw) {
+        for pid in pids.filter(|&pid| !ours.contains(&u32::try_from(pid).ok())).filter_map(Pid::from_raw) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }

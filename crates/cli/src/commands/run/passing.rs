@@ -1,9 +1,12 @@
 //! The job's output, passed on as it comes and read by `explain` on the way.
 //!
 //! In: the ends of pipes, or of a terminal, that the job writes to. Out: the same bytes where they belong, at once, and at the end what they say about
-//! a failure. A process that the job left behind may hold a pipe open for ever: it is not waited for.
+//! a failure. A process that the job left behind may hold a pipe open for ever: it is not waited for. What it writes later is passed on by a `cat` that
+//! outlives us, as it would have been written without us; not from a terminal, which goes with the job.
 
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +29,13 @@ pub struct Passing {
     ended: Receiver<()>,
     streams: usize,
     pace: Arc<Pace>,
+    left: Vec<Left>,
+}
+
+/// What is needed to go on without us: the end that is read, none when there is nothing more to read, and where it goes.
+struct Left {
+    from: Arc<Mutex<Option<OwnedFd>>>,
+    to: OwnedFd,
 }
 
 /// How far all streams have come.
@@ -40,15 +50,36 @@ impl Passing {
     /// Nothing yet.
     pub fn new() -> Passing {
         let (done, ended) = channel();
-        Passing { explainer: Arc::new(Mutex::new(Explainer::new())), done, ended, streams: 0, pace: Arc::default() }
+        let explainer = Arc::new(Mutex::new(Explainer::new()));
+        Passing { explainer, done, ended, streams: 0, pace: Arc::default(), left: Vec::new() }
     }
 
-    /// Passes on a stream, from now to its end.
+    /// Passes on a pipe, from now to its end, whenever that is.
+    pub fn begin_pipe(&mut self, from: impl Read + AsFd + Send + 'static, to: impl Write + AsFd + Send + 'static) {
+        let ends = from.as_fd().try_clone_to_owned().and_then(|end| Ok((end, to.as_fd().try_clone_to_owned()?)));
+        let Ok((end, onwards)) = ends else { return self.begin(from, to) };
+        let end = Arc::new(Mutex::new(Some(end)));
+        self.left.push(Left { from: Arc::clone(&end), to: onwards });
+        // With a copy of it open, a job whose reader has gone would not notice.
+        self.begin_until(from, to, move || drop(end.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    /// Passes on a stream, from now to its end or ours.
     pub fn begin(&mut self, from: impl Read + Send + 'static, to: impl Write + Send + 'static) {
+        self.begin_until(from, to, || ());
+    }
+
+    fn begin_until(
+        &mut self,
+        from: impl Read + Send + 'static,
+        to: impl Write + Send + 'static,
+        at_its_end: impl FnOnce() + Send + 'static,
+    ) {
         self.streams += 1;
         let (explainer, pace, done) = (Arc::clone(&self.explainer), Arc::clone(&self.pace), self.done.clone());
         thread::spawn(move || {
             pass(from, to, &explainer, &pace);
+            at_its_end();
             let _ = done.send(());
         });
     }
@@ -68,11 +99,21 @@ impl Passing {
             }
             seen = pieces;
         }
+        self.left.into_iter().for_each(Left::go_on);
         let mut explainer = std::mem::take(&mut *self.explainer.lock().unwrap_or_else(PoisonError::into_inner));
         for line in more {
             explainer.push(format!("\nbrimful: {line}\n").as_bytes());
         }
         explainer.finish()
+    }
+}
+
+impl Left {
+    /// Leaves the pipe to another, if somebody still has it open. Where there is none, whoever writes to it meets a closed pipe.
+    fn go_on(self) {
+        if let Some(from) = self.from.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = Command::new("cat").stdin(from).stdout(self.to).stderr(Stdio::null()).spawn();
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Streams {
     pub fn pass(self, child: &mut Child, passing: &mut Passing, shown: &Shown) -> io::Result<Option<Running>> {
         let running = match self {
             Streams::One(reader) => {
-                passing.begin(reader, io::stdout());
+                passing.begin_pipe(reader, io::stdout());
                 None
             }
             Streams::Two => None,
@@ -69,8 +69,8 @@ impl Streams {
                 Some(running)
             }
         };
-        child.stdout.take().into_iter().for_each(|stdout| passing.begin(stdout, io::stdout()));
-        child.stderr.take().into_iter().for_each(|stderr| passing.begin(stderr, io::stderr()));
+        child.stdout.take().into_iter().for_each(|stdout| passing.begin_pipe(stdout, io::stdout()));
+        child.stderr.take().into_iter().for_each(|stderr| passing.begin_pipe(stderr, io::stderr()));
         Ok(running)
     }
 }

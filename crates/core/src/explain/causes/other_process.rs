@@ -2,6 +2,7 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
+use super::super::sizes::size_after;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
@@ -29,6 +30,9 @@ fn judge(case: &Case) -> Option<Claim> {
         Code::OtherProcess,
         "not even a context could be made on the device: it was full before this job began",
     ) {
+        return Some(claim);
+    }
+    if let Some(claim) = watched(case) {
         return Some(claim);
     }
     let numbers = &case.numbers;
@@ -84,6 +88,16 @@ fn judge(case: &Case) -> Option<Claim> {
             human(unaccounted)
         ))
     })?
+}
+
+/// What `brimful run` read of the device, where it was the device that refused, not a share that the job was given.
+fn watched(case: &Case) -> Option<Claim> {
+    let said = case.seen("brimful.others").filter(|_| case.saw("xla.device_alloc"))?;
+    let others = size_after(&said.text, "other processes hold ")?;
+    let all = size_after(&said.text, " of the ")?;
+    let claim =
+        Claim::certain(format!("the job was watched: other processes held {} of {}", human(others), human(all)));
+    claim.filter(|_| others >= all / 2).map(|claim| Claim { lines: vec![said.line], ..claim })
 }
 
 /// A pool that still counts on as much has not filled the device itself.

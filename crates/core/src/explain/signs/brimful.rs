@@ -28,6 +28,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::NotMemory),
         ..Sign::new("brimful.no_kill", &["the kernel killed nothing of the job for memory"], Weight::Denial)
     },
+    Sign::new("brimful.others", &["other processes hold "], Weight::Context),
     Sign::new("brimful.leak", &[" each step, and has grown by ", " each minute, and has grown by "], Weight::Context),
 ];
 

@@ -194,7 +194,9 @@ pub fn op(text: &str, numbers: &mut Numbers) {
 /// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.25GiB (rounded to …)requested by op …`
 fn pool(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "trying to allocate"));
-    if let Some(op) = after(text, "requested by op ") {
+    // JAX names none, and another sentence follows.
+    let named = |op: &&str| !op.trim_start().starts_with("If this is caused");
+    if let Some(op) = after(text, "requested by op ").filter(named) {
         numbers.op = numbers.op.take().or_else(|| op.split_whitespace().next().map(str::to_owned));
     }
     if numbers.device.is_none() {

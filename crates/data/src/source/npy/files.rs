@@ -15,10 +15,13 @@ use crate::DataError;
 /// How many files a source keeps open: processes may often have no more than 1024.
 const KEPT_OPEN: usize = 64;
 
+/// The time of change of a file that nobody else can change.
+const UNNAMED: u128 = u128::MAX;
+
 /// One file.
 pub(crate) struct Held {
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
+    path: PathBuf,
+    bytes: u64,
     modified_ns: u128,
     open: Option<Arc<File>>,
 }
@@ -38,8 +41,15 @@ impl Files {
         Ok((self.0.len() - 1, file))
     }
 
+    /// One more file that has no name any more, in the name of the one it was unpacked from.
+    pub(crate) fn add_unnamed(&mut self, path: &Path, bytes: u64, file: Arc<File>) -> usize {
+        self.0.push(Held { path: path.to_owned(), bytes, modified_ns: UNNAMED, open: Some(file) });
+        self.0.len() - 1
+    }
+
+    /// Bytes of the files that were given.
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|held| held.bytes).sum()
+        self.0.iter().filter(|held| held.modified_ns != UNNAMED).map(|held| held.bytes).sum()
     }
 
     /// What the list itself holds.

@@ -1,0 +1,55 @@
+//! `brimful data`: from files larger than memory to batches, inside a budget.
+//!
+//! In: files, a budget. Out: what reading takes, what is in them, rows, other files. The work is done in `brimful-data`; here is what
+//! is asked and what is said.
+
+pub mod args;
+mod bench;
+mod check;
+mod convert;
+mod describe;
+mod plan;
+mod progress;
+mod sample;
+
+use brimful_data::DataError;
+
+use crate::args::ColorWhen;
+use crate::exit::Exit;
+use crate::output::{self, Output};
+use args::{DataArgs, DataCommand};
+
+/// Does what was asked. A budget that is too small is an answer, with the exit code of what does not fit.
+pub fn run(args: &DataArgs, color: ColorWhen) -> anyhow::Result<Exit> {
+    let output = Output::new(None, color);
+    let done = match &args.what {
+        DataCommand::Plan(args) => plan::run(args, &output),
+        DataCommand::Describe(args) => describe::run(args, &output),
+        DataCommand::Sample(args) => sample::run(args, &output),
+        DataCommand::Convert(args) => convert::run(args, &output),
+        DataCommand::Check(args) => return check::run(args, &output),
+        DataCommand::Bench(args) => bench::run(args, &output),
+    };
+    match done {
+        Err(error)
+            if matches!(error.downcast_ref(), Some(DataError::BelowFloor { .. } | DataError::HeldByCaller { .. })) =>
+        {
+            output::error(&error);
+            Ok(Exit::DoesNotFit)
+        }
+        other => other.map(|()| Exit::Done),
+    }
+}
+
+/// What the user should know about rows that could not be read.
+fn bad_rows(figures: &brimful_data::loader::Figures, what: &str) -> String {
+    let mut text = String::new();
+    if figures.bad_rows > 0 {
+        let rows = if figures.bad_rows == 1 { "1 row".to_owned() } else { format!("{} rows", figures.bad_rows) };
+        text.push_str(&format!("{rows} could not be read and {what}, such as\n"));
+        for bad in figures.first_bad.iter().take(3) {
+            text.push_str(&format!("  {}, {}: {}\n", bad.file.display(), bad.place, bad.reason));
+        }
+    }
+    text
+}
