@@ -161,7 +161,7 @@ fn many_files_with_the_same_columns() {
     std::fs::write(folder.path().join("t.2.csv"), b"").unwrap();
     std::fs::write(folder.path().join("t.3.csv"), b"a,b\n3,4\n5,6").unwrap();
     let pattern = folder.path().join("*.csv").display().to_string();
-    let source = brimful_data::source::open(&[pattern.clone()], &OpenOptions::default()).unwrap();
+    let source = brimful_data::source::open(std::slice::from_ref(&pattern), &OpenOptions::default()).unwrap();
     assert_eq!((source.units(), source.rows()), (2, 3));
     let (all, _) = rows(&*source, &Request::default(), BadRows::Fail, 10).unwrap();
     assert_eq!(all, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]].map(|row| row.to_vec()));
