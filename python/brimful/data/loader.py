@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from . import handover
+from . import handover, settings
 from .errors import BudgetHeldByCaller, DataError
 from .progress import Progress
 from .report import Plan, Stats, stats
@@ -116,12 +116,16 @@ class Loader:
 
     def _some(self, batches: Any, into: list) -> bool:
         """Puts the arrays of the next batch into a list; false when there is none."""
-        try:
-            found = batches.next()
-        except BudgetHeldByCaller:
-            # Arrays in cycles hold memory that nobody can reach.
-            gc.collect()
-            found = batches.next()
+        for times in range(settings.PATIENCE_TIMES + 1):
+            try:
+                found = batches.next()
+                break
+            except BudgetHeldByCaller:
+                if times == settings.PATIENCE_TIMES:
+                    raise
+            if times == 0:
+                # Arrays in cycles hold memory that nobody can reach.
+                gc.collect()
         if found is None:
             return False
         into.extend(numpy.asarray(field) for field in found)
