@@ -27,7 +27,7 @@ pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<()> {
         rows += batch.rows().len() as u64;
         progress.at(rows);
     }
-    let rows = writer.finish()?;
+    writer.finish()?;
     drop(progress);
     let bytes = std::fs::metadata(&args.output).map(|file| file.len()).unwrap_or(0);
     let held = human(loader.figures().ledger.peak_bytes);
@@ -61,10 +61,11 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(self) -> anyhow::Result<u64> {
-        Ok(match self {
-            Writer::Npy(writer) => writer.finish()?,
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Writer::Npy(writer) => writer.finish().map(|_| ())?,
             Writer::Parquet(writer) => writer.finish()?,
-        })
+        }
+        Ok(())
     }
 }
