@@ -64,6 +64,36 @@ fn readers_keep_their_promise() {
         check(&fixtures.join(format!("zarr/{name}.zarr")), &plain, DType::F32);
     }
 
+    // Chunks of 4 MiB that hardly compress, and that compress to almost nothing.
+    let mut dice = Dice(1);
+    let noise: Vec<u8> = (0..4 << 20).map(|_| dice.next() as u8).collect();
+    for (number, data) in [noise, vec![7; 4 << 20]].into_iter().enumerate() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&data).unwrap();
+        // A frame of Blosc that stores its bytes as they are, and one of a single block, shuffled, by Zstandard.
+        let header = |flags: u8, packed: usize| {
+            let sizes = [data.len(), data.len(), packed].map(|size| (size as u32).to_le_bytes()).concat();
+            [&[2, 1, flags, 4][..], &sizes].concat()
+        };
+        let stored = [header(2, 16 + data.len()), data.clone()].concat();
+        let zstd = zstd::bulk::compress(&data, 1).unwrap();
+        let length = (zstd.len() as u32).to_le_bytes();
+        let shuffled =
+            [header(0x91, 24 + zstd.len()), 20u32.to_le_bytes().to_vec(), length.to_vec(), zstd.clone()].concat();
+        let packed = [("gzip", gzip.finish().unwrap()), ("zstd", zstd), ("blosc", stored), ("blosc", shuffled)];
+        for (way, (codec, chunk)) in packed.into_iter().enumerate() {
+            let path = folder.path().join(format!("{number}-{way}.zarr"));
+            std::fs::create_dir(&path).unwrap();
+            let meta = format!(
+                "{{\"zarr_format\": 2, \"shape\": [8192, 128], \"chunks\": [8192, 128], \"dtype\": \"<i4\", \"order\": \"C\", \
+                 \"filters\": null, \"fill_value\": 0, \"compressor\": {{\"id\": \"{codec}\"}}}}"
+            );
+            std::fs::write(path.join(".zarray"), meta).unwrap();
+            std::fs::write(path.join("0.0"), chunk).unwrap();
+            check(&path, &plain, DType::F32);
+        }
+    }
+
     let pictures = folder.path().join("pictures");
     std::fs::create_dir(&pictures).unwrap();
     for name in ["large.jpg", "large-progressive.jpg", "large.png", "large-interlaced.png"] {
