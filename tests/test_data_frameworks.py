@@ -135,6 +135,7 @@ def test_keras_takes_a_loader_as_it_is(records, backend):
     seen = json.loads(run.stdout.splitlines()[-1])
     assert seen["loss"][-1] < seen["loss"][0] and abs(seen["validated"]) < 1e-6
     assert seen["generator"] == seen["as_keras"] == seen["resumed"] == 0.0 and seen["brimful"] < 1e-6
+    assert seen["middle"] < 1e-6 and "epochs=1" in seen["middle_said"]
     assert seen["predicted"] == [ROWS, 1]
     # Both loaders' budgets are part of the job's.
     assert seen["model_bytes"] == (512 - 4) << 20

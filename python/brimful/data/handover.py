@@ -1,7 +1,7 @@
 """Arrays of a batch as a framework's own, where they lie.
 
 In: NumPy arrays that borrow a batch. Out: the same memory as a tensor: PyTorch by NumPy, JAX and TensorFlow by DLPack. Batches begin at a page
-and their arrays at 64 bytes, so nobody needs a copy; slices of them need not be aligned, which is why only whole batches go over. Pinned memory
+and their arrays at 64 bytes, so nobody needs a copy but a device that is not the host; slices of them need not be aligned, which is why only whole batches go over. Pinned memory
 is PyTorch's own, and so a copy; it is counted, and taken out of the budget.
 """
 
@@ -47,6 +47,9 @@ def converter(to: str, pins: Pins) -> Callable[[Any], Any]:
 def _jax(array: Any) -> Any:
     import jax
 
+    if jax.default_backend() != "cpu":
+        # An array that lies in the host's memory would make JAX compute there: this one is on its way to the device.
+        return jax.device_put(array)
     if array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
         # JAX has no such numbers then, and makes smaller ones: a copy.
         return jax.numpy.asarray(array)

@@ -172,6 +172,12 @@ class Loader:
             return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
         return {"position": json.loads(position), "batches": self._done}
 
+    def _next_state(self) -> dict:
+        """Where the next `for` begins."""
+        if self._prepared:
+            return self.state()
+        return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
+
     def resume(self, state: dict) -> None:
         """The next `for` goes on where `state` was asked for. It takes the same time wherever that is."""
         if not isinstance(state, dict) or not isinstance(state.get("position"), dict):
