@@ -7,14 +7,18 @@ is PyTorch's own, and so a copy; it is counted, and taken out of the budget.
 
 from __future__ import annotations
 
+import gc
 import importlib
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
 from brimful.fitting.memory import human
 
-from .errors import BudgetHeldByCaller, DataError
+from .errors import BelowFloor, BudgetHeldByCaller, DataError
 
 FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow")
 #: What pinned copies may take of the budget.
@@ -71,7 +75,8 @@ class Pins:
 
     def __init__(self, to: str, wanted: bool, batching: dict) -> None:
         self.wanted, self.peak_bytes, self.live_bytes = bool(wanted), 0, 0
-        self.most_bytes = batching["memory_bytes"] // PINNED_SHARE
+        self.most_bytes = batching["memory_bytes"] // PINNED_SHARE if wanted else 0
+        self.batch_bytes = 0
         self.notes: list[str] = []
         if not wanted:
             return
@@ -82,18 +87,36 @@ class Pins:
             raise DataError("pin=True needs a GPU that PyTorch sees: pinned memory is what a GPU reads by itself")
         self.notes.append(f"up to {human(self.most_bytes)} of the budget are PyTorch's pinned memory: each batch is copied there once")
 
-    def copy(self, array: Any) -> Any:
-        """The array in pinned memory, of which PyTorch takes a power of two."""
-        import torch
+    def of(self, fields: list[tuple[str, str, tuple[int, ...]]], batch_rows: int) -> None:
+        """Says what a batch will take; two must fit."""
+        sizes = [numpy.dtype(kind).itemsize * math.prod(shape) * batch_rows for _, kind, shape in fields]
+        self.batch_bytes = sum(map(_rounded, sizes))
+        if self.wanted and 2 * self.batch_bytes > self.most_bytes:
+            floor, given = 2 * self.batch_bytes * PINNED_SHARE, self.most_bytes * PINNED_SHARE
+            text = (
+                f"{human(given)} is less than the {human(floor)} that this needs at least: a quarter of the budget is for two pinned "
+                f"batches of {human(self.batch_bytes)}. Give more memory, or take smaller batches"
+            )
+            raise BelowFloor(text, floor, given)
 
-        held_bytes = 1 << max(0, array.nbytes - 1).bit_length()
-        if self.live_bytes + held_bytes > self.most_bytes:
+    def room(self) -> None:
+        """Whether the next batch fits, before it is read: nothing is lost by asking again later."""
+        if not self.wanted or self.live_bytes + self.batch_bytes <= self.most_bytes:
+            return
+        gc.collect()
+        if self.live_bytes + self.batch_bytes > self.most_bytes:
             text = (
                 f"pinned batches of {human(self.live_bytes)} are still held by the caller, and {human(self.most_bytes)} of the budget are "
                 "for them: let go of each batch before the next, or give more memory"
             )
-            raise BudgetHeldByCaller(text, self.live_bytes // held_bytes, self.most_bytes)
+            raise BudgetHeldByCaller(text, self.live_bytes // self.batch_bytes, self.most_bytes)
+
+    def copy(self, array: Any) -> Any:
+        """The array in pinned memory."""
+        import torch
+
         pinned = torch.from_numpy(array).pin_memory()
+        held_bytes = _rounded(array.nbytes)
         self.live_bytes += held_bytes
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
         weakref.finalize(pinned, self._gone, held_bytes)
@@ -101,3 +124,8 @@ class Pins:
 
     def _gone(self, held_bytes: int) -> None:
         self.live_bytes -= held_bytes
+
+
+def _rounded(size_bytes: int) -> int:
+    """PyTorch takes a power of two."""
+    return 1 << max(0, size_bytes - 1).bit_length()

@@ -32,8 +32,7 @@ class Loader:
     def __init__(self, source: Any, wanted: dict, batching: dict, notes: list[str], to: str, pin: bool, progress: bool) -> None:
         self._given = (source, wanted, batching, notes)
         self._pins = handover.Pins(to, pin, batching)
-        if pin:
-            batching = {**batching, "memory_bytes": batching["memory_bytes"] - self._pins.most_bytes}
+        batching = {**batching, "memory_bytes": batching["memory_bytes"] - self._pins.most_bytes}
         self._convert = handover.converter(to, self._pins)
         self._native = source.loader(wanted, batching)
         self._labels = bool(wanted["labels"])
@@ -53,8 +52,11 @@ class Loader:
         self.memory_bytes: int = self._given[2]["memory_bytes"]
         #: Name, type and shape of one row of each array.
         self.fields: list[tuple[str, str, tuple[int, ...]]] = [(name, kind, tuple(shape)) for name, kind, shape in self._native.fields]
+        self._pins.of(self.fields, self.batch_rows)
         plan = json.loads(self._native.plan())
-        self.plan = Plan({**plan, "shuffle": batching["shuffle"], "notes": plan["notes"] + notes + self._pins.notes})
+        plan["notes"] += notes + self._pins.notes
+        plan["memory_bytes"], plan["expected_bytes"] = self.memory_bytes, plan["expected_bytes"] + self._pins.most_bytes
+        self.plan = Plan({**plan, "shuffle": batching["shuffle"]})
 
     @property
     def __class__(self) -> type:
@@ -116,6 +118,7 @@ class Loader:
 
     def _some(self, batches: Any, into: list) -> bool:
         """Puts the arrays of the next batch into a list; false when there is none."""
+        self._pins.room()
         for times in range(settings.PATIENCE_TIMES + 1):
             try:
                 found = batches.next()
@@ -187,7 +190,7 @@ class Loader:
 
     def stats(self) -> Stats:
         """Rows, bad rows with their places, and the budget's peak and parts beside what the process took."""
-        return stats(json.loads(self._native.figures()), self._pins.peak_bytes)
+        return stats(json.loads(self._native.figures()), self._pins)
 
     def close(self) -> None:
         """Ends the threads that read; the next `for` begins the next epoch."""
