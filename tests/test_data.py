@@ -326,6 +326,8 @@ def _thread_names():
         (lambda ds: ds.batches(8, shuffle="window", window_rows=5000, memory="500KiB"), "a window of 5000 rows does not fit"),
         (lambda ds: ds.batches(8).epoch(-1), "the epoch is -1"),
         (lambda ds: data.open("nowhere.npy"), "nowhere.npy: there is no such file"),
+        (lambda ds: ds.batches(8, seed="x"), "seed is 'x'"),
+        (lambda ds: data.open(5), "5 is no path"),
         (lambda ds: data.open([]), "no file was given"),
         (lambda ds: data.open(ds.paths, labels="z"), "there is no column 'z'"),
         (lambda ds: data.open(ds.paths, dtype="float99"), "there is no type 'float99'"),

@@ -84,7 +84,7 @@ class Loader:
 
     def epoch(self, number: int) -> Iterator[Any]:
         """The batches of this epoch, from 0; the next `for` is the one after it."""
-        if isinstance(number, bool) or int(number) != number or number < 0:
+        if not settings.whole(number, 0):
             raise DataError(f"the epoch is {number!r}: write a whole number, 0 or more")
         return self._batches(self._raw(int(number)), self._convert)
 

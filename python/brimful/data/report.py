@@ -38,7 +38,7 @@ class Plan(Report):
             f"{self.threads} thread{'s' * (self.threads > 1)} read{'s' * (self.threads == 1)}.",
         ]
         if self.shuffle in ("window", "block"):
-            lines.append(f"Up to {self.block_rows * self.group_blocks:,} rows are mixed together.")
+            lines.append(f"Up to {min(self.block_rows * self.group_blocks, self.epoch_rows):,} rows are mixed together.")
         lines += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
         return "\n".join(lines)
 
