@@ -192,6 +192,33 @@ except KeyboardInterrupt:
     assert said == f"rows {ROWS}\n"
 
 
+def test_an_interrupt_is_heard_while_rows_go_to_the_disk(folder, tmp_path):
+    line = ",".join(["0.123"] * 50) + "\n"
+    with open(tmp_path / "large.csv", "w") as file:
+        file.write(",".join(f"c{number}" for number in range(50)) + "\n")
+        for _ in range(1000):
+            file.write(line * 500)
+    script = f"""
+from brimful import data
+ds = data.open({str(tmp_path / "large.csv")!r})
+print("begins", flush=True)
+try:
+    ds.batches(256, memory="16MiB", shuffle="global")
+    print("too late", flush=True)
+except KeyboardInterrupt:
+    print("heard", flush=True)
+"""
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert run.stdout.readline() == "begins\n"
+        time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=120)
+    finally:
+        run.kill()
+    assert said == "heard\n"
+
+
 def test_a_budget_below_the_floor_is_refused_with_the_number(folder):
     ds = data.open(folder / "x.npy")
     with pytest.raises(data.BelowFloor, match="at least") as refused:

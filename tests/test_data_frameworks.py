@@ -161,3 +161,32 @@ def test_what_reads_arrow_reads_a_loader(records):
     loader = data.open(records, columns=["place"]).batches(100, memory="2MiB", separate=True)  # noqa: F841 -- DuckDB finds it by its name
     stream = loader.as_arrow()  # noqa: F841
     assert duckdb.sql("select count(*), sum(place) from stream").fetchall() == [(ROWS, ROWS * (ROWS - 1) // 2)]
+
+
+def test_pinned_copies_are_counted(records):
+    torch = pytest.importorskip("torch")
+    ds = data.open(records, columns=["a"])
+    if not torch.cuda.is_available():
+        with pytest.raises(data.DataError, match="needs a GPU"):
+            ds.batches(64, memory="2MiB", to="torch", pin=True)
+        return
+    loader = ds.batches(64, memory="2MiB", to="torch", pin=True)
+    on_device = []
+    for batch in loader:
+        assert batch.is_pinned()
+        on_device.append(batch.to("cuda", non_blocking=True))
+        del batch
+    assert (torch.cat(on_device).cpu().numpy() == np.load(records)["a"]).all()
+    assert 0 < loader.stats().pinned_peak_bytes <= (2 << 20) // 4 and loader._pins.live_bytes == 0
+    small = ds.batches(1, memory="700KiB", to="torch", pin=True)
+    small._pins.most_bytes = 4 * small._pins.batch_bytes
+    kept = []
+    with pytest.raises(data.BudgetHeldByCaller, match="pinned"):
+        for batch in small:
+            kept.append(batch)
+    state, rows = small.state(), len(kept)
+    del kept, batch
+    small.resume(state)
+    assert rows + sum(len(batch) for batch in small) == ROWS
+    with pytest.raises(data.BelowFloor, match="pinned"):
+        ds.batches(100_000, memory="4MiB", to="torch", pin=True)
