@@ -188,5 +188,7 @@ def test_pinned_copies_are_counted(records):
     del kept, batch
     small.resume(state)
     assert rows + sum(len(batch) for batch in small) == ROWS
-    with pytest.raises(data.BelowFloor, match="pinned"):
-        ds.batches(100_000, memory="4MiB", to="torch", pin=True)
+    for memory in ("4MiB", "5MiB"):
+        with pytest.raises(data.BelowFloor, match="pinned") as refused:
+            ds.batches(100_000, memory=memory, to="torch", pin=True)
+        assert refused.value.memory_bytes == int(memory[0]) << 20 < refused.value.floor_bytes

@@ -99,6 +99,15 @@ class Pins:
             )
             raise BelowFloor(text, floor, given)
 
+    def below(self, error: BelowFloor) -> BelowFloor:
+        """A refusal, in the numbers of the whole budget."""
+        if not self.wanted:
+            return error
+        floor = -(-error.floor_bytes * PINNED_SHARE // (PINNED_SHARE - 1))
+        given = error.memory_bytes + self.most_bytes
+        text = f"{human(given)} is less than the {human(floor)} that this needs at least, a quarter of it for pinned copies ({error})"
+        return BelowFloor(text, floor, given)
+
     def room(self) -> None:
         """Whether the next batch fits, before it is read: nothing is lost by asking again later."""
         if not self.wanted or self.live_bytes + self.batch_bytes <= self.most_bytes:

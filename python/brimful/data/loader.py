@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from . import handover, settings
-from .errors import BudgetHeldByCaller, DataError
+from .errors import BelowFloor, BudgetHeldByCaller, DataError
 from .progress import Progress
 from .report import Plan, Stats, stats
 
@@ -34,7 +34,10 @@ class Loader:
         self._pins = handover.Pins(to, pin, batching)
         batching = {**batching, "memory_bytes": batching["memory_bytes"] - self._pins.most_bytes}
         self._convert = handover.converter(to, self._pins)
-        self._native = source.loader(wanted, batching)
+        try:
+            self._native = source.loader(wanted, batching)
+        except BelowFloor as error:
+            raise self._pins.below(error) from None
         self._labels = bool(wanted["labels"])
         self._separate = wanted["separate"]
         self._progress = progress
