@@ -190,3 +190,130 @@ fn a_small_array_in_a_formula_is_the_last_straw() {
     assert_eq!(cause(&fails("42.2 MiB", "(1440, 2560, 3)")), None);
     assert_eq!(cause(&fails("20.6 GiB", "(500, 1440, 2560, 3)")), Some(Code::DatasetInMemory));
 }
+
+#[test]
+fn what_is_idle_is_known_to_the_places_that_are_written() {
+    // 11.40 GiB less 9.74 GiB may be 1.67 GiB: all three are rounded.
+    assert_eq!(cause(&torch("1.67 GiB", "9.74 GiB", "11.40 GiB")), Some(Code::Fragmentation));
+    assert_eq!(cause(&torch("1.70 GiB", "9.74 GiB", "11.40 GiB")), None);
+}
+
+#[test]
+fn what_is_neither_this_jobs_nor_free_is_somebody_elses() {
+    assert_eq!(cause(&torch("300.00 MiB", "8.90 GiB", "8.95 GiB")), Some(Code::OtherProcess));
+    // A context, and what a desktop takes.
+    assert_eq!(cause(&torch("300.00 MiB", "10.00 GiB", "10.05 GiB")), None);
+    // Without it there would still be too little.
+    assert_eq!(cause(&torch("4.00 GiB", "8.90 GiB", "8.95 GiB")), None);
+}
+
+#[test]
+fn the_weights_of_a_small_layer_fit_on_any_device_that_is_not_full() {
+    let makes = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"train.py\", line 97, in train\n    net = build('train')\n  \
+             File \"/env/lib/python3.6/site-packages/torch/nn/modules/{file}\", line 41, in __init__\n    \
+             out_channels, in_channels // groups, *kernel_size))\nRuntimeError: CUDA error: out of memory\n"
+        )
+    };
+    assert_eq!(cause(&makes("conv.py")), Some(Code::OtherProcess));
+    assert_eq!(cause(&makes("sparse.py")), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn memory_outside_the_allocator_does_not_outweigh_weights_that_are_loaded() {
+    let loading = |allocated: &str| {
+        format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 72.00 MiB. GPU 0 has a total capacity of 23.64 GiB of which 32.75 MiB \
+             is free. Including non-PyTorch memory, this process has 23.58 GiB memory in use. Of the allocated memory {allocated} is allocated \
+             by PyTorch, and 87.06 MiB is reserved by PyTorch but unallocated.\nLoading checkpoint shards:  33%|###   | 1/3 [00:03<00:06]\n"
+        )
+    };
+    assert_eq!(cause(&loading("16.93 GiB")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&loading("3.10 GiB")), Some(Code::ReservedAtStart));
+}
+
+#[test]
+fn a_worker_of_dask_that_is_nearly_full_is_at_its_limit() {
+    let high = |process: &str| {
+        format!(
+            "distributed.worker - WARNING - Memory use is high but worker has no data to store to disk.  Perhaps some other process is leaking \
+             memory?  Process memory: {process} -- Worker memory limit: 4.00 GiB\n"
+        )
+    };
+    let full = explain(high("3.72 GiB").as_bytes());
+    assert_eq!(full.resource, Some(Resource::ContainerLimit));
+    assert_eq!(full.cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(full.numbers.capacity_bytes, Some(4 << 30));
+    assert_eq!(explain(high("2.90 GiB").as_bytes()).resource, None);
+    let resumed =
+        format!("{}distributed.worker - WARNING - Worker is at 54% memory usage. Resuming worker.\n", high("3.72 GiB"));
+    assert_eq!(explain(resumed.as_bytes()).resource, None);
+}
+
+#[test]
+fn what_a_program_reserves_when_it_is_loaded_is_for_what_it_computes() {
+    let loads = |program: &str, reservable: &str| {
+        format!(
+            "RESOURCE_EXHAUSTED: Error loading program{program}: Attempting to reserve 7.04G at the bottom of memory. That was not possible. \
+             There are 8.90G free, 0B reserved, and {reservable} reservable.\n"
+        )
+    };
+    assert_eq!(cause(&loads("", "6.90G")), Some(Code::Fragmentation));
+    let full = |program: &str| loads(program, "6.90G").replace("8.90G", "6.90G");
+    assert_eq!(cause(&full("")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&full(" 'jit_train_step'")), Some(Code::BatchTooLarge));
+    // The cache of a serving engine has had its share before.
+    let captured = format!(
+        "  File \"/vllm/tpu_worker.py\", line 219, in compile_or_warm_up_model\n    self.capture()\n{}",
+        full("")
+    );
+    assert_eq!(cause(&captured), Some(Code::ReservedAtStart));
+}
+
+#[test]
+fn the_call_above_says_whose_memory_it_was() {
+    let fails = |call: &str| {
+        format!(
+            "{call}(&pointer, size)\n/src/cluster.cc:455 -> out of memory\nfailed to allocate 7739891159 bytes for bounds\n"
+        )
+    };
+    assert_eq!(explain(fails("cudaMalloc").as_bytes()).resource, Some(Resource::GpuMemory));
+    assert_eq!(explain(fails("reserve").as_bytes()).resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn an_estimator_holds_all_rows() {
+    let fits = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"bow.py\", line 82, in cluster\n    {code}\n\
+             MemoryError: Failed to allocate memory on GPU\n"
+        )
+    };
+    assert_eq!(cause(&fits("centroids = self.kmeans.fit(rows)")), Some(Code::DataOnDevice));
+    assert_ne!(cause(&fits("upcast = self.upcaster.fit(rows)")), Some(Code::DataOnDevice));
+    assert_eq!(explain(fits("rows.sort()").as_bytes()).resource, Some(Resource::GpuMemory));
+}
+
+#[test]
+fn an_old_node_says_the_type_of_its_tensor() {
+    let said = explain(
+        b"ResourceExhaustedError (see above for traceback): OOM when allocating tensor with shape[128,78,600]\n\
+          \t [[Node: concat_12 = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT64, _device=\"/gpu:0\"](Reshape_37, Add, axis)]]\n",
+    );
+    assert_eq!(said.numbers.requested_bytes, Some(128 * 78 * 600 * 4));
+}
+
+#[test]
+fn a_script_that_evaluates_collects_what_it_predicts() {
+    let joins = |script: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"{script}\", line 144, in my_app\n    outputs = torch.cat(outputs, dim=0)\n\
+             RuntimeError: [enforce fail at CPUAllocator.cpp:68] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 24053760000 \
+             bytes. Error code 12 (Cannot allocate memory)\n"
+        )
+    };
+    assert_eq!(cause(&joins("src/eval_segmentation.py")), Some(Code::EvaluationOrCheckpoint));
+    assert_ne!(cause(&joins("src/medieval.py")), Some(Code::EvaluationOrCheckpoint));
+    assert_ne!(cause(&joins("src/train_eval.py")), Some(Code::EvaluationOrCheckpoint));
+}

@@ -85,6 +85,8 @@ fn names_are_found_or_made() {
     assert_eq!(names(",0,1,2\n0,1.5,2,3\n"), ("unnamed_0 0 1 2".to_owned(), 1));
     assert_eq!(names("0,1,2\n5,6,7\n"), ("0 1 2".to_owned(), 1));
     assert_eq!(names("x\n"), ("x".to_owned(), 0));
+    let long = "x\n".repeat(100_000);
+    assert_eq!(names(&format!("\"{long}\",y\n1,2\n")), (format!("{} y", long.trim_end()), 1));
 }
 
 #[test]
@@ -145,6 +147,8 @@ fn hostile_files() {
     assert_eq!(told(b"\n\r\n\n"), "t.csv: it is empty: there is not even a line with names");
     let utf16: Vec<u8> = "a,b\n1,2\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     assert_eq!(told(&utf16), "t.csv: this is UTF-16 text: convert it first, with iconv -f UTF-16 -t UTF-8");
+    let long = [&vec![b'x'; 5 << 20][..], b",y\n1,2\n"].concat();
+    assert_eq!(told(&long), "t.csv: its first line is longer than 4 MiB: this is no table with a record per line");
     assert!(told(b"a,b\r1,2\r3,4\r").starts_with("t.csv: its lines end in carriage returns alone"));
     let unclosed = "the quote that opens here is never closed: close it, or remove it";
     assert_eq!(told(b"a,b\n1,2\n\n3,\"4\n5,6\n"), format!("t.csv, line 4: {unclosed}"));

@@ -1,7 +1,7 @@
-"""Python runs this at its start under `brimful fit` and `brimful run`, which put this folder in front of PYTHONPATH.
+"""Python runs this at its start under `brimful fit`, `brimful run` and `brimful data check`, which put this folder in front of PYTHONPATH.
 
 In: the environment. Out: `sys.path` without this folder, the user's own `sitecustomize` run as if this one were not there, then
-the take-over (`BRIMFUL_FIT`) and the agent (`BRIMFUL_RUN`) in place, each where it is asked for. Nothing here may stop the user's job,
+the take-over (`BRIMFUL_FIT`), the agent (`BRIMFUL_RUN`) and the looking (`BRIMFUL_CHECK`) in place, each where it is asked for. Nothing here may stop the user's job,
 whatever Python runs it: what goes wrong is one line on stderr.
 """
 
@@ -29,6 +29,13 @@ def _follow():
         _load("brimful.agent", os.path.join("agent", "__init__.py")).install()
     except Exception as error:
         _give_up("BRIMFUL_RUN", "training is not followed", error)
+
+
+def _look():
+    try:
+        _load("brimful.holding", "holding.py").install(os.environ["BRIMFUL_CHECK"])
+    except Exception as error:
+        _give_up("BRIMFUL_CHECK", "memory is not looked at", error)
 
 
 def _load(name, file):
@@ -81,3 +88,5 @@ finally:
         _take_over()
     if os.environ.get("BRIMFUL_RUN"):
         _follow()
+    if os.environ.get("BRIMFUL_CHECK"):
+        _look()

@@ -53,14 +53,15 @@ class Query:
         self._duckdb, self._text = duckdb, query
         self._connection = duckdb.connect(config=config)
         try:
+            kinds = [statement.type for statement in self._connection.extract_statements(query)]
             # Described now, so that mistakes are said at once; `execute` would keep a second copy of the result.
-            self._relation = self._connection.sql(query)
+            self._relation = self._connection.sql(query) if kinds == [duckdb.StatementType.SELECT] else None
         except duckdb.Error as error:
             self.close()
             raise DataError(f"DuckDB: {error}") from error
         if self._relation is None:
             self.close()
-            raise DataError("this statement gives no rows: write a query that begins with select")
+            raise DataError("this is not one statement that gives rows: write one query that begins with select")
 
     @property
     def columns(self) -> list[str]:

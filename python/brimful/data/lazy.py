@@ -195,13 +195,13 @@ class Array(numpy.lib.mixins.NDArrayOperatorsMixin):
         """The mean, of all or of each column."""
         return self._moments(axis, memory, other).mean()[()]
 
-    def var(self, axis: int | None = None, memory: str | int | None = None, **other: Any) -> Any:
+    def var(self, axis: int | None = None, memory: str | int | None = None, ddof: float = 0, **other: Any) -> Any:
         """The variance, of all or of each column, in one pass."""
-        return self._moments(axis, memory, other).var()[()]
+        return self._moments(axis, memory, other).var(ddof)[()]
 
-    def std(self, axis: int | None = None, memory: str | int | None = None, **other: Any) -> Any:
+    def std(self, axis: int | None = None, memory: str | int | None = None, ddof: float = 0, **other: Any) -> Any:
         """The standard deviation, of all or of each column, in one pass."""
-        return self._moments(axis, memory, other).std()[()]
+        return self._moments(axis, memory, other).std(ddof)[()]
 
 
 def _check(axis: Any, other: dict) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from . import handover
+from . import handover, settings
 from .errors import BudgetHeldByCaller, DataError
 from .progress import Progress
 from .report import Plan, Stats, stats
@@ -45,7 +45,8 @@ class Loader:
         #: The epoch on its way, which one it is, and how many of its batches were handed out.
         self._current: Any = None
         self._current_epoch = self._done = 0
-        #: Where to go on, and whether an epoch waits there already.
+        self._left: str | None = None
+        #: Whether an epoch waits at the place of `resume`.
         self._prepared = False
         self.to = to
         self.batch_rows: int = batching["batch_rows"]
@@ -106,18 +107,25 @@ class Loader:
             if self._current is batches:
                 self._current = None
         finally:
+            if self._current is batches:
+                # Left early: a checkpoint may still ask where.
+                self._left = batches.position()
             batches.close()
             if progress:
                 progress.end()
 
     def _some(self, batches: Any, into: list) -> bool:
         """Puts the arrays of the next batch into a list; false when there is none."""
-        try:
-            found = batches.next()
-        except BudgetHeldByCaller:
-            # Arrays in cycles hold memory that nobody can reach.
-            gc.collect()
-            found = batches.next()
+        for times in range(settings.PATIENCE_TIMES + 1):
+            try:
+                found = batches.next()
+                break
+            except BudgetHeldByCaller:
+                if times == settings.PATIENCE_TIMES:
+                    raise
+            if times == 0:
+                # Arrays in cycles hold memory that nobody can reach.
+                gc.collect()
         if found is None:
             return False
         into.extend(numpy.asarray(field) for field in found)
@@ -136,6 +144,7 @@ class Loader:
         if self._current is not None:
             self._current.close()
             self._current = None
+        self._left = None
         self._current = self._native.batches(json.dumps(position))
         self._current_epoch, self._done, self._prepared = position["epoch"], done, False
         self._epoch = position["epoch"] + 1
@@ -156,7 +165,9 @@ class Loader:
 
     def state(self) -> dict:
         """Where the next batch begins, for a checkpoint: numbers and words that JSON can hold."""
-        position = self._current.position() if self._current is not None else None
+        position = None
+        if self._current is not None:
+            position = self._current.position() or self._left
         if position is None or self._done >= len(self):
             return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
         return {"position": json.loads(position), "batches": self._done}
@@ -175,8 +186,9 @@ class Loader:
     def close(self) -> None:
         """Ends the threads that read; the next `for` begins the next epoch."""
         if self._current is not None:
+            self._left = self._current.position() or self._left
             self._current.close()
-            self._current, self._prepared = None, False
+            self._prepared = False
 
     def __enter__(self) -> Loader:
         return self

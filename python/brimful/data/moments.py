@@ -47,10 +47,11 @@ class Moments:
         """NaN where nothing is known."""
         return numpy.where(self.count > 0, self.average, numpy.nan)
 
-    def var(self) -> Any:
-        """Of all rows, as NumPy's `var`."""
-        return numpy.where(self.count > 0, self.squares / numpy.maximum(self.count, 1), numpy.nan)
+    def var(self, ddof: float = 0) -> Any:
+        """Of all rows, as NumPy's `var`; NaN where there are no more rows than `ddof`."""
+        degrees = self.count - ddof
+        return numpy.where(degrees > 0, self.squares / numpy.where(degrees > 0, degrees, 1), numpy.nan)
 
-    def std(self) -> Any:
+    def std(self, ddof: float = 0) -> Any:
         """Of all rows, as NumPy's `std`."""
-        return numpy.sqrt(self.var())
+        return numpy.sqrt(self.var(ddof))

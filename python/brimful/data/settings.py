@@ -19,8 +19,9 @@ from brimful.fitting import memory as sizes
 from .errors import DataError
 
 SHUFFLES = ("none", "window", "block", "global")
-#: How long a batch is waited for that another thread may still let go of, before garbage is collected and again before it is an error.
-PATIENCE_MS = 1000
+#: How long a batch is waited for that another thread may still let go of: before garbage is collected, and how often again after it.
+PATIENCE_MS = 100
+PATIENCE_TIMES = 20
 
 
 def memory_bytes(memory: str | int | None) -> tuple[int, str]:

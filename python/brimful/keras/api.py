@@ -14,7 +14,7 @@ import keras
 
 from brimful.fitting import lines
 
-from . import arrays
+from . import arrays, loading
 from .job import Job
 
 #: Keras's own methods; who replaces them in `keras.Model` puts the originals here.
@@ -51,6 +51,7 @@ def _asked(name: str, model: Any, args: tuple, memory: Any, allow: str, kwargs: 
         return ORIGINAL[name](model, *args, **kwargs)
     silent = kwargs.get("verbose", args[verbose_index] if len(args) > verbose_index else "auto") == 0
     with _taken_over(name, model, memory, allow, silent) as job:
+        loading.counted(job, args, kwargs)
         args, kwargs = arrays.streamed(name, job, args, kwargs)
         answer = ORIGINAL[name](model, *args, **kwargs)
         job.finished()

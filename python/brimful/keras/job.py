@@ -39,6 +39,8 @@ class Job:
         self.allow = allow
         self.wanted = wanted
         self.wanted_bytes = None if wanted in ("auto", None) else memory.parse(wanted)
+        #: What loaders of this run will still take of the memory that is free now.
+        self.data_bytes = 0
         self.backend = backends.make(model)
         self.kinds: dict[str, Kind] = {}
         self.rule: terms.Rule | None = None
@@ -291,7 +293,7 @@ class Job:
 
     def limit_bytes(self) -> int:
         """What the allocator may hold altogether; nothing where nobody knows."""
-        return self.wanted_bytes or self.backend.limit_bytes() or 0
+        return self.wanted_bytes or max(0, (self.backend.limit_bytes() or 0) - self.data_bytes)
 
     def _say_start(self, kind: Kind, rows: int, name: str) -> None:
         what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]

@@ -170,7 +170,7 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
             _ if retried(sighting) => return None,
-            _ if resumed && sighting.sign.id == "dask.paused" => return None,
+            _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,
             Weight::Failure

@@ -11,7 +11,7 @@ mod words;
 pub use calls::{Moved, creates, keeps_what_it_reads, moved};
 
 use super::sizes::{has, has_any};
-use super::traceback::Frame;
+use super::traceback::{Frame, is_own};
 use words::{RULES, TOLD, TRAIN};
 
 /// What a job was doing.
@@ -141,9 +141,11 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
     }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
+    let script = frames.iter().find(|frame| is_own(frame));
     let evaluating = frames.iter().find(|frame| {
         inside_model
             && (evaluation(frame)
+                || (script == Some(*frame) && evaluation_script(frame))
                 || ((training || phase == Phase::MoveData) && predicts(frame))
                 || evaluates(&frame.code))
     });
@@ -175,6 +177,11 @@ pub fn has_model(frames: &[Frame]) -> bool {
     frames.iter().any(|frame| has_any(&frame.file, &libraries))
 }
 
+/// Whether a frame is where a layer of PyTorch's makes its weights.
+pub fn makes_layer(frame: &Frame) -> bool {
+    has_any(&frame.file, &["nn/modules/", "nn\\modules\\"]) && named(frame, &["__init__"])
+}
+
 /// Whether a frame reads or prepares data, wherever that data lies.
 pub fn prepares_data(frame: &Frame) -> bool {
     rule(frame, true) == Some(Phase::LoadData)
@@ -192,6 +199,9 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     if has_any(&frame.file, &["nn/modules/module.py", "nn\\modules\\module.py"])
         && ["<lambda>", "_apply", "convert", "to", "cuda", "half", "float"].contains(&function)
     {
+        return Some(Phase::LoadModel);
+    }
+    if makes_layer(frame) {
         return Some(Phase::LoadModel);
     }
     // Arrays on a device, whose functions are called as models are.
@@ -245,6 +255,12 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 fn evaluation(frame: &Frame) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     names::evaluates(&names::words(function))
+}
+
+/// A script that is run to evaluate: `eval_segmentation.py`, `tools/evaluate.py`.
+fn evaluation_script(frame: &Frame) -> bool {
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
+    names::evaluates(&names::words(file))
 }
 
 /// A name of prediction: `predict_step`, `sliding_window_inference`.

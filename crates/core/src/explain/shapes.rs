@@ -107,16 +107,21 @@ pub fn dtype(text: &str) -> Option<&'static str> {
     let mut rest = text;
     while let Some(tail) = after(rest, "type") {
         let word = tail.trim_start_matches(|c: char| c.is_whitespace() || ":=<'\"".contains(c));
-        let word = ["torch.", "tf.", "np.", "dtype('", "DT_", "class 'numpy."]
-            .iter()
-            .fold(word, |word, start| word.strip_prefix(start).unwrap_or(word));
-        let lower: String = word.chars().take(12).collect::<String>().to_ascii_lowercase();
-        if let Some((name, _)) = TYPES.iter().find(|(name, _)| lower.starts_with(name)) {
+        if let Some(name) = named_type(word) {
             return Some(name);
         }
         rest = tail;
     }
     None
+}
+
+/// The element type that a text begins with: `torch.bfloat16`, `DT_FLOAT`.
+pub fn named_type(text: &str) -> Option<&'static str> {
+    let word = ["torch.", "tf.", "np.", "dtype('", "DT_", "class 'numpy."]
+        .iter()
+        .fold(text, |word, start| word.strip_prefix(start).unwrap_or(word));
+    let lower: String = word.chars().take(12).collect::<String>().to_ascii_lowercase();
+    TYPES.iter().find(|(name, _)| lower.starts_with(name)).map(|(name, _)| *name)
 }
 
 /// Bytes of one element.
@@ -187,6 +192,7 @@ mod tests {
         assert_eq!(dtype("and data type float64"), Some("float64"));
         assert_eq!(dtype("dtype=torch.bfloat16"), Some("bfloat16"));
         assert_eq!(dtype("this type of error"), None);
+        assert_eq!(named_type("DT_HALF"), Some("half"));
         assert_eq!(tensor_bytes(&[2, 3], "double"), Some(48));
         assert_eq!(tensor_bytes(&[u64::MAX, 3], "float"), Some(u64::MAX));
     }

@@ -80,10 +80,21 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             .rev()
             .filter(|line| !line.trim().is_empty())
             .skip_while(|line| line.trim().chars().all(|c| "^~".contains(c)));
-        let code = above.next().filter(|line| line.starts_with("    ") && line.len() < 300);
+        let shown = |line: &&&str| line.starts_with("    ") || is_statement(line);
+        let code = above.next().filter(|line| line.len() < 300).filter(shown);
         found.extend(code.map(|code| Frame { code: code.trim().to_owned(), ..Frame::default() }));
     }
     found
+}
+
+/// Whether a line that was pasted without its margin is code: `x = f(…)` or `return f(…)`.
+fn is_statement(line: &str) -> bool {
+    let name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c));
+    let line = line.trim();
+    let assigned = line.split_once(" = ").filter(|(left, _)| left.split(", ").all(name)).map(|(_, right)| right);
+    let value = line.strip_prefix("return ").or(assigned);
+    let called = value.and_then(|value| value.split_once('(')).is_some_and(|(function, _)| name(function));
+    called && line.ends_with([')', '(', ','])
 }
 
 /// The file of frames that have none.
@@ -202,6 +213,15 @@ mod tests {
         let trace = "    @     0x6a6f8e  caffe::SyncedMemory::to_gpu()\n    @     0x6b3962  caffe::Solver<>::Test()\n    @     0x5738c1  train()";
         let functions: Vec<String> = of(trace).into_iter().map(|(_, function, _)| function).collect();
         assert_eq!(functions, ["train", "Test", "to_gpu"]);
+    }
+
+    #[test]
+    fn code_may_be_all_that_was_pasted() {
+        assert_eq!(of("X = torch.cuda.FloatTensor(X)\n"), [one("", "", "X = torch.cuda.FloatTensor(X)")]);
+        assert_eq!(of("return F.interpolate(x, size)"), [one("", "", "return F.interpolate(x, size)")]);
+        assert_eq!(of("lr = 0.1 (warm-up)"), []);
+        assert_eq!(of("tokens per device = eight (of 8)"), []);
+        assert_eq!(of("(devices, tokens) = (8, 1048576)"), []);
     }
 
     #[test]

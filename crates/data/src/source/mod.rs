@@ -9,12 +9,16 @@
 //! - a reader allocates at most [`Source::reader_bytes`], besides what it is given;
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
+mod bad;
 mod csv;
+mod jsonl;
 pub mod npy;
 pub mod npz;
+mod parquet;
 mod paths;
 mod text;
 mod unpack;
+pub mod zarr;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,7 +45,7 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, npy::FORMAT, npz::FORMAT];
+pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
@@ -135,6 +139,11 @@ pub trait Source: Send + Sync {
 
     /// The columns.
     fn columns(&self) -> &[Column];
+
+    /// What the caller should know about the files, each a sentence: columns that cannot be read, …
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// How many units there are.
     fn units(&self) -> usize;

@@ -4,3 +4,4 @@
 //! has another name in the same folder, and is removed when writing fails or is given up.
 
 pub mod npy;
+pub mod parquet;

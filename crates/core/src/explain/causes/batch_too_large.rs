@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::{Phase, creates, moved, trained};
 use super::super::sign::{Resource, Weight};
-use super::super::sizes::has_any;
+use super::super::sizes::{has, has_any};
 use super::super::traceback::is_own;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{MIB, human};
@@ -75,6 +75,15 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
+    }
+    // Weights and the optimizer's state lie on the device before: what a program reserves when it is loaded is for what it computes.
+    let loaded = failure.sign.id == "xla.hbm"
+        && ["Error loading program", "Attempting to reserve"].iter().all(|words| has(&failure.text, words));
+    if let Some(reserved) = case.numbers.requested_bytes.filter(|_| loaded) {
+        return Claim::likely(format!(
+            "the program reserves {} for what it computes, beside its arguments",
+            human(reserved)
+        ));
     }
     if let Some(op) = case
         .numbers

@@ -19,6 +19,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(limit) = case.numbers.capacity_bytes.filter(|_| case.of(Resource::ContainerLimit)) {
         claim.because.push(format!("the limit is {}", human(limit)));
     }
+    // A worker that is nearly full is paused, and soon terminated; that it was is not said.
+    if case.failure().is_some_and(|failure| failure.sign.id == "dask.near_limit") && !case.saw("dask.paused") {
+        claim.confidence = Confidence::Likely;
+    }
     // The limit is where it ended; growth is why.
     if case.saw("brimful.leak") {
         claim.confidence = Confidence::Likely;

@@ -24,6 +24,15 @@ const EAGER: [&str; 8] =
 const ROWS_AT_ONCE: u64 = 10_000;
 const ROWS_ANYWHERE: u64 = 20_000;
 
+/// Estimators that have all of their data at once.
+const ESTIMATORS: [&str; 8] = ["kmeans", "k_means", "dbscan", "neighbors", "knn", "umap", "tsne", "pca"];
+
+/// Whether a line of code fits one of them: `self.kmeans.fit(rows)`, `IncrementalPCA(8).fit_transform(rows)`.
+fn fits_estimator(code: &str) -> bool {
+    let mut names = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(str::to_ascii_lowercase);
+    code.contains(".fit") && names.any(|name| ESTIMATORS.iter().any(|estimator| name.ends_with(estimator)))
+}
+
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
@@ -71,6 +80,11 @@ fn judge(case: &Case) -> Option<Claim> {
     let table = |frame: &&Frame| has_any(&frame.file, &["cuml", "cudf", "nvtabular"]);
     if let Some(frame) = frames().find(table).filter(|_| case.place.is_none() && !has_model(&failure.frames)) {
         return Claim::likely(format!("whole tables are handled on the device (in {})", frame.function));
+    }
+    // So do estimators that look at all rows again and again.
+    let fits = |frame: &&Frame| fits_estimator(&frame.code);
+    if let Some(frame) = frames().find(fits).filter(|_| case.place.is_none() && !has_model(&failure.frames)) {
+        return Claim::likely(format!("an estimator holds all rows on the device ({})", frame.code));
     }
     let copied = failure.sign.id == "tensorflow.destination";
     let adapts = |frame: &&Frame| has(&frame.file, "data_adapter");

@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::{Cause, Claim, Code};
-use crate::bytes::{MIB, human};
+use crate::bytes::{GIB, MIB, human};
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::Fragmentation,
@@ -15,6 +15,9 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 const SMALL_SEGMENT_BYTES: u64 = 2 * MIB;
+
+/// PyTorch writes two places of a GiB: a difference of two figures is known to this much.
+const ROUNDED_BYTES: u64 = GIB / 100;
 
 fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
@@ -51,8 +54,15 @@ fn judge(case: &Case) -> Option<Claim> {
     // A pool always has a little that is not in use: below a fiftieth of what it reserved, it says nothing.
     // A model that is being loaded leaves more.
     let share = if case.phase() == Some(Phase::LoadModel) { 10 } else { 50 };
-    if idle < wanted || idle < reserved / share {
+    let rounded = if wanted >= GIB { ROUNDED_BYTES } else { 0 };
+    if idle.saturating_add(rounded) < wanted || idle < reserved / share {
         return None;
+    }
+    if idle < wanted {
+        return Claim::likely(format!(
+            "{} were reserved and not in use, as much as was asked for, but in pieces that were too small",
+            human(idle)
+        ));
     }
     let because = format!(
         "{} were reserved and not in use, enough for the {} asked for, but in pieces that were too small",

@@ -1,8 +1,10 @@
 //! Another process, or another framework in the same one, holds the device's memory.
 
 use super::super::case::Case;
+use super::super::phase::makes_layer;
 use super::super::sign::Resource;
-use super::super::sizes::size_after;
+use super::super::sizes::{has_any, size_after};
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
@@ -34,6 +36,12 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if let Some(claim) = watched(case) {
         return Some(claim);
+    }
+    if let Some(frame) = small_weight(case) {
+        return Claim::likely(format!(
+            "not even the weights of one small layer could be made (in {}): the device was full before",
+            frame.file.rsplit(['/', '\\']).next().unwrap_or(&frame.file)
+        ));
     }
     let numbers = &case.numbers;
     let small = |limit: &u64| {
@@ -79,7 +87,9 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     let unaccounted = capacity.saturating_sub(own).saturating_sub(free).saturating_sub(OUTSIDE_ALLOCATOR_BYTES / 2);
-    (unaccounted >= capacity / 5 && unaccounted >= needed).then(|| {
+    // Where a place shows what the job itself needed, less than this is not why it failed.
+    let share = if case.place.is_some() { 5 } else { 8 };
+    (unaccounted >= capacity / share && unaccounted >= needed).then(|| {
         Claim::likely(format!(
             "of {} this job holds {} and {} are free: about {} belong to somebody else",
             human(capacity),
@@ -98,6 +108,16 @@ fn watched(case: &Case) -> Option<Claim> {
     let claim =
         Claim::certain(format!("the job was watched: other processes held {} of {}", human(others), human(all)));
     claim.filter(|_| others >= all / 2).map(|claim| Claim { lines: vec![said.line], ..claim })
+}
+
+/// Layers of PyTorch's whose weights take kilobytes to a few megabytes.
+const SMALL_LAYERS: [&str; 3] = ["conv.py", "batchnorm.py", "normalization.py"];
+
+/// The frame that makes the weights of a small layer, where CUDA itself refused: PyTorch's pool says what it asked for.
+fn small_weight(case: &Case) -> Option<&Frame> {
+    let failure = case.failure().filter(|failure| failure.sign.id == "cuda.out_of_memory")?;
+    let made = failure.frames.last().filter(|frame| makes_layer(frame))?;
+    has_any(&made.file, &SMALL_LAYERS).then_some(made)
 }
 
 /// A pool that still counts on as much has not filled the device itself.

@@ -104,11 +104,16 @@ impl Sign {
     }
 }
 
-/// A line that goes on with a word of the line above it says what that one spoke of: `cudaMalloc fail` and `ed: out of memory`.
+/// Calls for memory of a device, as programs that check each call print them above what it returned.
+const DEVICE_CALLS: &[&str] = &["cudaMalloc(", "cudaMallocAsync(", "cudaMallocPitch(", "cuMemAlloc(", "hipMalloc("];
+
+/// A line that goes on with a word of the line above it says what that one spoke of: `cudaMalloc fail` and `ed: out of memory`. So does one below
+/// the call that failed.
 pub fn continued(sign: &'static Sign, above: Option<&str>, line: &str) -> &'static Sign {
     let goes_on = line.starts_with(|c: char| c.is_ascii_lowercase());
     let of_device = above.is_some_and(|above| above.len() >= 60 && has_word_of(above, DEVICE));
-    if sign.id == "anybody.host" && goes_on && of_device { &SIGNS[0] } else { sign }
+    let called = above.is_some_and(|above| has_any(above, DEVICE_CALLS));
+    if sign.id == "anybody.host" && (called || (goes_on && of_device)) { &SIGNS[0] } else { sign }
 }
 
 /// A statement, and not advice, a question, a test's name or a log of what was set.

@@ -7,6 +7,10 @@ use super::super::sizes::{after, bytes_after, has, has_any, quantity, size_after
 const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
 const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
 
+/// How Dask warns of memory that it cannot spill.
+const DASK_HIGH: &[&str] =
+    &["Unmanaged memory use is high", "Memory use is high but worker has no data to store to disk"];
+
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
@@ -135,6 +139,14 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("dask.paused", &["Worker is at "], Weight::Symptom)
     },
     Sign { ..Sign::new("dask.resumed", &["Resuming worker"], Weight::Warning) },
+    // Paused at 80 %, terminated at 95 %.
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        read: dask,
+        check: near_limit,
+        ..Sign::new("dask.near_limit", DASK_HIGH, Weight::Symptom)
+    },
     Sign {
         resource: LIMIT,
         read: dask,
@@ -157,6 +169,7 @@ pub const SIGNS: &[Sign] = &[
                 "ray.exceptions.OutOfMemoryError", "Task was killed due to the node running low on memory",
                 "node running low on memory", "exceeds the memory usage threshold", "killed due to memory pressure",
                 "RayOutOfMemoryError", "More than 95% of the memory on node", "memory usage threshold of",
+                "documentation on how to address the out of memory issue",
             ],
             Weight::Failure,
         )
@@ -298,6 +311,12 @@ fn dask(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_after(text, "Worker memory limit:"))
         .or_else(|| size_after(text, "Worker memory limit:"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "Process memory:"));
+}
+
+/// Whether a worker that Dask warns of has hardly anything left.
+fn near_limit(text: &str) -> bool {
+    let figures = size_after(text, "Process memory:").zip(size_after(text, "Worker memory limit:"));
+    figures.is_some_and(|(process, limit)| process >= limit / 10 * 9)
 }
 
 /// `Task 'sum-7' has 30.61 GiB worth of input dependencies, but worker tcp://… has memory_limit set to 14.90 GiB.`

@@ -3,7 +3,10 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, has, size_after, size_before};
+use super::super::sizes::{bytes_after, has, has_any, size_after, size_before};
+
+/// What an exception says of a device's memory.
+const ON_DEVICE: &[&str] = &["memory on GPU", "memory on the GPU", "GPU memory", "device memory"];
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -28,7 +31,14 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::HostMemory),
+        check: |text| !has_any(text, ON_DEVICE),
         ..Sign::new("python.memory_error", &["MemoryError"], Weight::Failure).for_exceptions()
+    },
+    // Bindings of libraries for GPUs raise it, too.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        check: |text| has_any(text, ON_DEVICE),
+        ..Sign::new("python.device_memory_error", &["MemoryError"], Weight::Failure).for_exceptions()
     },
     Sign {
         resource: Some(Resource::HostMemory),

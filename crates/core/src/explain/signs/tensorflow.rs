@@ -161,7 +161,19 @@ fn tensor(text: &str, numbers: &mut Numbers) {
         numbers.shape = shapes::shape(tail);
         numbers.dtype = shapes::dtype(tail).map(str::to_owned);
     }
+    // TensorFlow 1 says the element type only where it describes the node.
+    if numbers.dtype.is_none() {
+        let node = after(text, "[[Node: ").and_then(|tail| tail.split("]]").next()).unwrap_or("");
+        let named = ["DstT=", "dtype=", "out_type=", "T="].iter().find_map(|name| attribute(node, name));
+        numbers.dtype = named.and_then(shapes::named_type).map(str::to_owned);
+    }
     op(text, numbers);
+}
+
+/// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.
+fn attribute<'a>(node: &'a str, name: &str) -> Option<&'a str> {
+    let inside = node.split_once('[')?.1;
+    inside.split([',', ']']).find_map(|part| part.trim_start().strip_prefix(name))
 }
 
 /// The device and the op that a message names.
@@ -194,8 +206,11 @@ pub fn op(text: &str, numbers: &mut Numbers) {
 /// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.25GiB (rounded to …)requested by op …`
 fn pool(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "trying to allocate"));
-    // JAX names none, and another sentence follows.
-    let named = |op: &&str| !op.trim_start().starts_with("If this is caused");
+    // JAX names none, and another sentence follows, behind the prefix of a rank where there is one.
+    let named = |op: &&str| {
+        let op = op.trim_start();
+        !op.starts_with(['[', '(']) && !op.starts_with("If this is caused")
+    };
     if let Some(op) = after(text, "requested by op ").filter(named) {
         numbers.op = numbers.op.take().or_else(|| op.split_whitespace().next().map(str::to_owned));
     }

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+pub use crate::source::text::skip_blank;
+
 /// The place of the delimiter or line end behind a field; the last byte (a zero) where the text ends too early.
 #[inline]
 pub fn end(bytes: &[u8], at: usize, delimiter: u8) -> usize {
@@ -46,18 +48,6 @@ fn plain_end(bytes: &[u8], mut at: usize, delimiter: u8) -> usize {
         at += 8;
     }
     bytes.len() - 1
-}
-
-/// The first byte behind blank lines.
-#[inline]
-pub fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        match bytes[at] {
-            b'\n' => at += 1,
-            b'\r' if bytes[at + 1] == b'\n' => at += 2,
-            _ => return at,
-        }
-    }
 }
 
 /// The first byte behind a record; nothing where the text ends too early.

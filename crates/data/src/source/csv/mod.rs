@@ -18,6 +18,7 @@ use super::{BadRows, CsvOptions, Format, OpenOptions, Reader, Source};
 use crate::DataError;
 use crate::layout::{Column, Layout};
 use sniff::Dialect;
+pub use types::Type;
 use types::{Nulls, Seen, Typed};
 
 /// Tables as text.
@@ -29,8 +30,6 @@ const HEAD_BYTES: u64 = 64 << 10;
 /// Records of the begin, and of each other place, that types are inferred from.
 const FIRST_RECORDS: usize = 1000;
 const OTHER_RECORDS: usize = 200;
-/// Files besides the first whose begin is looked at.
-const OTHER_FILES: usize = 8;
 /// A larger unit is one long record: no sample.
 const MOST_SAMPLE_BYTES: u64 = 4 << 20;
 
@@ -53,8 +52,14 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     let mut files = TextFiles::new(paths, options)?;
     // An empty file among others is a table without rows.
     let told = (0..paths.len()).find(|file| files.files()[*file].bytes > 0).unwrap_or(0);
-    let head = files.head(told, 200, HEAD_BYTES)?;
-    let dialect = sniff::sniff(&paths[told], &head, &options.csv, &nulls)?;
+    let head = files.head(told, 1, HEAD_BYTES)?;
+    let dialect = match sniff::sniff(&paths[told], &head, &options.csv, &nulls) {
+        // Names with line ends in them may need more.
+        Err(_) if !head.whole => {
+            sniff::sniff(&paths[told], &files.head(told, usize::MAX, u64::MAX)?, &options.csv, &nulls)?
+        }
+        known => known?,
+    };
     files.index(Some(dialect.delimiter), |files, file| begin(files, file, &dialect, &options.csv, &nulls))?;
     let files = Arc::new(files);
     let seen = sample(&files, &dialect, &nulls)?;
@@ -108,11 +113,7 @@ fn difference(here: &Dialect, first: &Dialect) -> String {
 fn sample(files: &Arc<TextFiles>, dialect: &Dialect, nulls: &Nulls) -> Result<Vec<Seen>, DataError> {
     let mut seen = vec![Seen::default(); dialect.names.len()];
     let count = files.units().len();
-    let mut places: Vec<usize> = [0, count / 4, count / 2, count * 3 / 4, count.saturating_sub(1)].to_vec();
-    places.extend((1..OTHER_FILES).map(|part| files.first_unit(files.files().len() * part / OTHER_FILES)));
-    places.sort_unstable();
-    places.dedup();
-    for unit in places.into_iter().filter(|unit| *unit < count) {
+    for unit in files.places() {
         let most = if unit == 0 { FIRST_RECORDS } else { OTHER_RECORDS };
         let text = files.sample(unit, MOST_SAMPLE_BYTES)?;
         let Some(text) = text else { continue };

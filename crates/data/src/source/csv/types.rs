@@ -32,7 +32,8 @@ impl Type {
         }
     }
 
-    fn parse(name: &str) -> Option<Type> {
+    /// The type of a name, and of the usual other names for it.
+    pub fn parse(name: &str) -> Option<Type> {
         match name {
             "int64" | "int" => Some(Type::Int),
             "float64" | "float32" | "float" => Some(Type::Float),

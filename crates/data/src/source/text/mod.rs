@@ -20,7 +20,7 @@ use crate::DataError;
 use brimful_core::bytes::human;
 
 pub use index::{Text, Unit, cut};
-pub use unit::{PADDING, UnitText};
+pub use unit::{PADDING, UnitText, skip_blank};
 
 /// Text that a unit has at least: enough to be read in one go, little enough for a processor's cache.
 const UNIT_BYTES: u64 = 256 << 10;
@@ -28,6 +28,9 @@ const UNIT_BYTES: u64 = 256 << 10;
 const MOST_UNITS: u64 = 40_000;
 /// A first line longer than this is no table.
 const MOST_HEAD_BYTES: u64 = 4 << 20;
+
+/// Files whose begin is looked at.
+const SAMPLE_FILES: usize = 8;
 
 /// One file.
 pub struct TextFile {
@@ -164,8 +167,19 @@ impl TextFiles {
     }
 
     /// The first unit of a file; the number of all where it has none and no file behind it has one.
-    pub fn first_unit(&self, file: usize) -> usize {
+    fn first_unit(&self, file: usize) -> usize {
         self.files.get(file).map_or(self.units.len(), |file| file.first_unit as usize)
+    }
+
+    /// Units that a sample is taken from: begin, middle and end of all, and the begin of some files.
+    pub fn places(&self) -> Vec<usize> {
+        let (units, files) = (self.units.len(), self.files.len());
+        let mut places: Vec<usize> = (0..=4).map(|quarter| units.saturating_sub(1) * quarter / 4).collect();
+        places.extend((1..SAMPLE_FILES).map(|part| self.first_unit(files * part / SAMPLE_FILES)));
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|unit| *unit < units);
+        places
     }
 
     /// The text of a unit, as [`UnitText`] has it; nothing where it is longer than so many bytes.

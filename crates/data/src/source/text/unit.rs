@@ -74,3 +74,15 @@ impl UnitText {
         first + memchr::memchr_iter(b'\n', &self.bytes[..at]).count() as u64
     }
 }
+
+/// The first byte behind blank lines.
+#[inline]
+pub fn skip_blank(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        match bytes[at] {
+            b'\n' => at += 1,
+            b'\r' if bytes[at + 1] == b'\n' => at += 2,
+            _ => return at,
+        }
+    }
+}

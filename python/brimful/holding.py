@@ -1,0 +1,191 @@
+"""Which lines of the user's code hold the host's memory: the looking of `brimful data check`.
+
+In: the folder in `BRIMFUL_CHECK`. Out: one JSON file there for each process, rewritten whenever it holds more than ever: what each line
+holds at that moment. Two things are put together: what Python and NumPy allocated, which `tracemalloc` knows to the byte; and growth of the
+process beside that (tensors, buffers of readers and of frameworks), which is put down to the line that the main thread was in. Not
+counted: memory that files are mapped into, and the GPU's. It slows a job down two to three times; nothing of it is there without
+`data check`. Like the agent it is loaded without the package around it.
+"""
+
+import json
+import linecache
+import os
+import re
+import site
+import sys
+import sysconfig
+import threading
+import time
+import tracemalloc
+
+#: Frames that are kept of each allocation: enough to come from inside pandas or Keras to the user's line.
+FRAMES = 10
+TICK_SECONDS = 0.02
+#: Looking again costs: only for so much more, and for no more than this share of the time.
+MORE = 1.1
+SHARE_OF_TIME = 0.2
+#: What is less than this is not worth a line.
+LEAST_BYTES = 1 << 20
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+READS = re.compile(
+    r"read_(csv|parquet|json|table|feather|excel|hdf|pickle)|np\.load|loadtxt|genfromtxt|fromfile|\.readlines?\(|\.read\(|imread|load_data|json\.load|pickle\.load"
+)
+COPIES = re.compile(
+    r"astype|to_numpy|\.values\b|np\.(array|asarray|concatenate|stack|vstack|hstack|append|tile|repeat|copy)\b|train_test_split|permutation|get_dummies|to_categorical|\.copy\(|from_tensor_slices|tf\.constant|torch\.tensor|from_numpy|standard|scaler|fit_transform"
+)
+FEEDS = re.compile(r"\.fit\(|\.shuffle\(|\.prefetch\(|\.cache\(|DataLoader|for .* in .*(loader|dataset|generator|batches)")
+IMPORTS = re.compile(r"^(import|from) ")
+
+ADVICE = {
+    "reads a file whole": "read it in pieces: brimful.data.open(FILE).batches(ROWS, memory='256MiB')",
+    "copies or converts": "the copy lives beside the original: convert while reading (dtype='float32'), or let go of the original first",
+    "feeds batches": "bound what is read ahead in bytes: brimful.data.open(FILE).batches(ROWS, shuffle=True, memory='256MiB')",
+}
+
+
+def stage_of(source):
+    """What a line does, by its text; empty where that is not clear."""
+    if IMPORTS.match(source):
+        return "loads libraries"
+    for name, words in (("reads a file whole", READS), ("copies or converts", COPIES), ("feeds batches", FEEDS)):
+        if words.search(source):
+            return name
+    return ""
+
+
+class Places:
+    """Tells the user's lines from those of libraries."""
+
+    def __init__(self):
+        folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+        folders += getattr(site, "getsitepackages", list)() + [os.path.dirname(os.path.abspath(__file__))]
+        self._libraries = tuple({os.path.realpath(folder) + os.sep for folder in folders if folder})
+        self._known = {}
+
+    def is_users(self, file):
+        found = self._known.get(file)
+        if found is None:
+            inside = os.path.realpath(file).startswith(self._libraries)
+            found = self._known[file] = not (file.startswith("<") or inside)
+        return found
+
+    def of_frame(self, frame):
+        while frame is not None:
+            if self.is_users(frame.f_code.co_filename):
+                return frame.f_code.co_filename, frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def of_trace(self, frames):
+        """Frames of `tracemalloc`, the latest last."""
+        for frame in reversed(frames):
+            if self.is_users(frame.filename):
+                return frame.filename, frame.lineno
+        return None
+
+
+def anonymous_bytes():
+    """Memory of this process that no file stands behind."""
+    with open("/proc/self/statm", "rb") as file:
+        _, resident, shared = map(int, file.read().split()[:3])
+    return (resident - shared) * PAGE_BYTES
+
+
+class Looking(threading.Thread):
+    """Looks at this process until it ends."""
+
+    def __init__(self, folder):
+        super().__init__(name="brimful-holding", daemon=True)
+        self._file = os.path.join(folder, "%d.json" % os.getpid())
+        self._places = Places()
+        self._main = threading.main_thread().ident
+        self._before = anonymous_bytes()
+        self._looked_at = self._before
+        self._beside = []
+        self._spent, self._began = 0.0, time.monotonic()
+
+    def run(self):
+        last, still = (anonymous_bytes(), tracemalloc.get_traced_memory()[0]), 0
+        while True:
+            time.sleep(TICK_SECONDS)
+            try:
+                now = (anonymous_bytes(), tracemalloc.get_traced_memory()[0])
+                self._put_down((now[0] - now[1]) - (last[0] - last[1]))
+                still = still + 1 if abs(now[0] - last[0]) < LEAST_BYTES else 0
+                last = now
+                settled = still == 5 and now[0] > self._looked_at + LEAST_BYTES
+                if (now[0] > self._looked_at * MORE + LEAST_BYTES or settled) and self._may():
+                    self._look(now[0])
+            except Exception as error:  # The job goes on, whatever happens here.
+                sys.stderr.write("brimful: memory is not looked at any more: %s: %s\n" % (type(error).__name__, error))
+                return
+
+    def _may(self):
+        return self._spent <= SHARE_OF_TIME * (time.monotonic() - self._began)
+
+    def _put_down(self, grown):
+        """Growth beside Python's to the line that runs; what shrinks was most likely the latest."""
+        if grown > 0:
+            place = self._places.of_frame(sys._current_frames().get(self._main))
+            if self._beside and self._beside[-1][0] == place:
+                self._beside[-1][1] += grown
+            else:
+                self._beside.append([place, grown])
+        while grown < 0 and self._beside:
+            gone = min(-grown, self._beside[-1][1])
+            self._beside[-1][1] -= gone
+            grown += gone
+            if self._beside[-1][1] == 0:
+                self._beside.pop()
+
+    def _look(self, held):
+        began = time.monotonic()
+        by_place = {}
+        for trace in tracemalloc.take_snapshot().traces:
+            if trace.size < 512:
+                continue  # Millions of them, and nothing together.
+            place = self._places.of_trace(trace.traceback)
+            by_place[place] = by_place.get(place, 0) + trace.size
+        beside = {}
+        for place, grown in self._beside:
+            beside[place] = beside.get(place, 0) + grown
+        holders = [self._holder(place, size, "") for place, size in by_place.items() if size >= LEAST_BYTES]
+        holders += [self._holder(place, size, "beside Python") for place, size in beside.items() if size >= LEAST_BYTES]
+        holders.sort(key=lambda holder: -holder["bytes"])
+        found = {"pid": os.getpid(), "command": sys.argv[:1], "before_bytes": self._before, "peak_bytes": held, "holders": holders}
+        self._write(found)
+        self._looked_at = held
+        self._spent += time.monotonic() - began
+
+    def _holder(self, place, size, what):
+        if place is None:
+            return {"place": "(no line of yours)", "source": "", "stage": what, "bytes": size, "advice": None}
+        file, line = place
+        source = linecache.getline(file, line).strip()
+        stage = stage_of(source)
+        name = os.path.relpath(file) if not os.path.relpath(file).startswith("..") else file
+        words = ", ".join(word for word in (stage, what) if word)
+        return {"place": "%s:%d" % (name, line), "source": source[:100], "stage": words, "bytes": size, "advice": ADVICE.get(stage)}
+
+    def _write(self, found):
+        temporary = self._file + ".new"
+        with open(temporary, "w") as file:
+            json.dump(found, file)
+        os.replace(temporary, self._file)
+
+
+def install(folder):
+    """Looks at this process, and at those that it forks."""
+
+    def start():
+        tracemalloc.start(FRAMES)
+        Looking(folder).start()
+
+    def again():
+        # What the parent allocated is the parent's.
+        tracemalloc.clear_traces()
+        Looking(folder).start()
+
+    os.register_at_fork(after_in_child=again)
+    start()
