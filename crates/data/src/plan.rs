@@ -163,8 +163,9 @@ impl Plan {
         let rows_share = left + least_block;
         let global = options.shuffle == Shuffle::Global;
         let mixes = matches!(options.shuffle, Shuffle::Window | Shuffle::Block);
-        // While a group is handed out, the next one is read: blocks are small enough for both.
-        let most_blocks = 16;
+        // While a group is handed out, the next one is read: blocks are small enough for both. Not smaller, because a part of a unit
+        // may cost as much to read as all of it.
+        let least_blocks = 4;
         let fits = |blocks: u64| {
             let share = rows_share / blocks.max(1);
             let share = if global { share.min(PLACES_BLOCK_BYTES) } else { share };
@@ -172,7 +173,7 @@ impl Plan {
             (share.saturating_sub(4096 + 64 * layout.fields.len() as u64) / (row_bytes + ORDER_BYTES)).max(1)
         };
         let whole = if global { u64::MAX } else { most_unit_rows };
-        let block_rows = whole.min(fits(most_blocks)).min(rows.max(1));
+        let block_rows = whole.min(fits(least_blocks)).min(rows.max(1));
         let one = block_bytes(layout, block_rows) + ORDER_BYTES * block_rows;
         let blocks = (rows_share / one).max(1) as usize;
         let more_ahead = (not_needed / one) as usize;
@@ -279,7 +280,7 @@ fn window_too_large(options: &BatchOptions, most_rows: u64) -> DataError {
 }
 
 fn notes(plan: &Plan, source: &dyn Source, layout: &Layout, options: &BatchOptions) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = source.notes();
     if !layout.left_out.is_empty() {
         let names = layout.left_out.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if layout.left_out.len() > 5 { ", …" } else { "" };

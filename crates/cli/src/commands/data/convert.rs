@@ -4,8 +4,11 @@
 
 use brimful_core::bytes::human;
 use brimful_data::DataError;
+use brimful_data::layout::{Layout, Rows};
 use brimful_data::loader::Loader;
+use brimful_data::source::Source;
 use brimful_data::write::npy::NpyWriter;
+use brimful_data::write::parquet::ParquetWriter;
 
 use super::args::ConvertArgs;
 use super::bad_rows;
@@ -16,18 +19,13 @@ use crate::output::{self, Output};
 
 /// Reads all rows and writes them.
 pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<Exit> {
-    let extension = args.output.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default();
     let source = args.source.open()?;
     let layout = args.source.layout(&*source, false)?;
-    if extension != "npy" {
-        anyhow::bail!("{}: only .npy and .parquet are written", args.output.display());
-    }
-    if layout.fields.len() > 1 {
-        anyhow::bail!("a .npy file has one array: leave --labels out, or write a .parquet file");
-    }
-    let loader = Loader::new(source, layout, args.source.options(&args.order)?)?;
+    let kind = Kind::of(args, &layout)?;
+    let loader = Loader::new(source.clone(), layout, args.source.options(&args.order)?)?;
+    // Until here there is nothing to remove: a signal ends it at once.
     let interrupt = Interrupt::new()?;
-    match write(args, output, &loader, &interrupt) {
+    match write(args, output, (kind, &*source, &loader), &interrupt) {
         Err(error) if matches!(error.downcast_ref(), Some(DataError::Interrupted)) => {
             output::error(&error.context(format!("{} was not written", args.output.display())));
             Ok(Exit::Job(interrupt.code()))
@@ -36,23 +34,78 @@ pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<Exit> {
     }
 }
 
-fn write(args: &ConvertArgs, output: &Output, loader: &Loader, interrupt: &Interrupt) -> anyhow::Result<()> {
-    let layout = loader.layout();
+fn write(
+    args: &ConvertArgs,
+    output: &Output,
+    (kind, source, loader): (Kind, &dyn Source, &Loader),
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut writer = Writer::create(kind, args, source, loader.layout())?;
     let mut progress = Progress::new(loader.plan().epoch_rows, args.quiet);
-    let mut writer = NpyWriter::create(&args.output, &layout.fields[0])?;
     let mut batches = loader.epoch(0)?;
     let mut rows = 0;
     while let Some(batch) = batches.next(&|| interrupt.asked())? {
         interrupt.check()?;
-        writer.append(batch.rows(), 0)?;
+        writer.write(batch.rows())?;
         rows += batch.rows().len() as u64;
         progress.at(rows);
     }
-    let rows = writer.finish()?;
+    writer.finish()?;
     drop(progress);
     let bytes = std::fs::metadata(&args.output).map(|file| file.len()).unwrap_or(0);
     let held = human(loader.figures().ledger.peak_bytes);
     let mut text = format!("{}: {rows} rows, {}, within {held} of memory\n", args.output.display(), human(bytes));
     text.push_str(&bad_rows(&loader.figures(), "were left out or not known"));
     output.write(&text)
+}
+
+/// The formats that are written.
+#[derive(Clone, Copy)]
+enum Kind {
+    Npy,
+    Parquet,
+}
+
+impl Kind {
+    /// What the name asks for, if the rows go into it.
+    fn of(args: &ConvertArgs, layout: &Layout) -> anyhow::Result<Kind> {
+        match args.output.extension().and_then(|end| end.to_str()) {
+            Some("npy") if layout.fields.len() == 1 => Ok(Kind::Npy),
+            Some("npy") => anyhow::bail!("a .npy file has one array: leave --labels out, or write a .parquet file"),
+            Some("parquet") => Ok(Kind::Parquet),
+            _ => anyhow::bail!("{}: only .npy and .parquet are written", args.output.display()),
+        }
+    }
+}
+
+/// A file of one of them.
+enum Writer {
+    Npy(NpyWriter),
+    Parquet(Box<ParquetWriter>),
+}
+
+impl Writer {
+    fn create(kind: Kind, args: &ConvertArgs, source: &dyn Source, layout: &Layout) -> anyhow::Result<Writer> {
+        let path = &args.output;
+        Ok(match kind {
+            Kind::Npy => Writer::Npy(NpyWriter::create(path, &layout.fields[0])?),
+            Kind::Parquet => Writer::Parquet(Box::new(ParquetWriter::create(path, layout, source.columns())?)),
+        })
+    }
+
+    fn write(&mut self, rows: &Rows) -> anyhow::Result<()> {
+        match self {
+            Writer::Npy(writer) => writer.append(rows, 0)?,
+            Writer::Parquet(writer) => writer.write(rows)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Writer::Npy(writer) => writer.finish().map(|_| ())?,
+            Writer::Parquet(writer) => writer.finish()?,
+        }
+        Ok(())
+    }
 }
