@@ -81,12 +81,22 @@ fn names_are_found_or_made() {
         (source.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>().join(" "), source.rows())
     };
     assert_eq!(names("a,a,,b\n1,2,3,4\n"), ("a a.1 unnamed_2 b".to_owned(), 1));
+    assert_eq!(names("a,a.1,a,a\n1,2,3,4\n"), ("a a.1 a.2 a.3".to_owned(), 1));
     assert_eq!(names("1,2\n3,4\n"), ("c0 c1".to_owned(), 2));
     assert_eq!(names(",0,1,2\n0,1.5,2,3\n"), ("unnamed_0 0 1 2".to_owned(), 1));
     assert_eq!(names("0,1,2\n5,6,7\n"), ("0 1 2".to_owned(), 1));
     assert_eq!(names("x\n"), ("x".to_owned(), 0));
     let long = "x\n".repeat(100_000);
     assert_eq!(names(&format!("\"{long}\",y\n1,2\n")), (format!("{} y", long.trim_end()), 1));
+}
+
+#[test]
+fn many_columns_of_one_name_are_no_trap() {
+    // One number after the other for each of them would be 20 billion tries.
+    let text = format!("{}\n{}\n", vec!["a"; 200_000].join(","), vec!["1"; 200_000].join(","));
+    let (_folder, path) = file("t.csv", text.as_bytes());
+    let source = source(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(source.columns().last().unwrap().name, "a.199999");
 }
 
 #[test]

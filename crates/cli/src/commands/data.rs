@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod convert;
 mod describe;
+mod interrupt;
 mod plan;
 mod progress;
 mod sample;
@@ -23,12 +24,12 @@ use args::{DataArgs, DataCommand};
 pub fn run(args: &DataArgs, color: ColorWhen) -> anyhow::Result<Exit> {
     let output = Output::new(None, color);
     let done = match &args.what {
-        DataCommand::Plan(args) => plan::run(args, &output),
-        DataCommand::Describe(args) => describe::run(args, &output),
-        DataCommand::Sample(args) => sample::run(args, &output),
+        DataCommand::Plan(args) => plan::run(args, &output).map(|()| Exit::Done),
+        DataCommand::Describe(args) => describe::run(args, &output).map(|()| Exit::Done),
+        DataCommand::Sample(args) => sample::run(args, &output).map(|()| Exit::Done),
         DataCommand::Convert(args) => convert::run(args, &output),
-        DataCommand::Check(args) => return check::run(args, &output),
-        DataCommand::Bench(args) => bench::run(args, &output),
+        DataCommand::Check(args) => check::run(args, &output),
+        DataCommand::Bench(args) => bench::run(args, &output).map(|()| Exit::Done),
     };
     match done {
         Err(error)
@@ -37,7 +38,7 @@ pub fn run(args: &DataArgs, color: ColorWhen) -> anyhow::Result<Exit> {
             output::error(&error);
             Ok(Exit::DoesNotFit)
         }
-        other => other.map(|()| Exit::Done),
+        other => other,
     }
 }
 

@@ -1,7 +1,9 @@
 //! `brimful data convert`: rows into another file. In: a source, an order, a name. Out: the file, under its name only when it is whole;
-//! one line that says what was written. What a writer holds is small beside the budget and not counted by it.
+//! one line that says what was written. A signal ends it between two batches, and nothing is left. What a writer holds is small beside
+//! the budget and not counted by it.
 
 use brimful_core::bytes::human;
+use brimful_data::DataError;
 use brimful_data::layout::{Layout, Rows};
 use brimful_data::loader::Loader;
 use brimful_data::source::Source;
@@ -10,19 +12,40 @@ use brimful_data::write::parquet::ParquetWriter;
 
 use super::args::ConvertArgs;
 use super::bad_rows;
+use super::interrupt::Interrupt;
 use super::progress::Progress;
-use crate::output::Output;
+use crate::exit::Exit;
+use crate::output::{self, Output};
 
 /// Reads all rows and writes them.
-pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<()> {
+pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<Exit> {
     let source = args.source.open()?;
     let layout = args.source.layout(&*source, false)?;
-    let mut writer = Writer::create(args, &*source, &layout)?;
-    let loader = Loader::new(source, layout, args.source.options(&args.order)?)?;
+    let kind = Kind::of(args, &layout)?;
+    let loader = Loader::new(source.clone(), layout, args.source.options(&args.order)?)?;
+    // Until here there is nothing to remove: a signal ends it at once.
+    let interrupt = Interrupt::new()?;
+    match write(args, output, (kind, &*source, &loader), &interrupt) {
+        Err(error) if matches!(error.downcast_ref(), Some(DataError::Interrupted)) => {
+            output::error(&error.context(format!("{} was not written", args.output.display())));
+            Ok(Exit::Job(interrupt.code()))
+        }
+        other => other.map(|()| Exit::Done),
+    }
+}
+
+fn write(
+    args: &ConvertArgs,
+    output: &Output,
+    (kind, source, loader): (Kind, &dyn Source, &Loader),
+    interrupt: &Interrupt,
+) -> anyhow::Result<()> {
+    let mut writer = Writer::create(kind, args, source, loader.layout())?;
     let mut progress = Progress::new(loader.plan().epoch_rows, args.quiet);
     let mut batches = loader.epoch(0)?;
     let mut rows = 0;
-    while let Some(batch) = batches.next(&|| false)? {
+    while let Some(batch) = batches.next(&|| interrupt.asked())? {
+        interrupt.check()?;
         writer.write(batch.rows())?;
         rows += batch.rows().len() as u64;
         progress.at(rows);
@@ -36,21 +59,38 @@ pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<()> {
     output.write(&text)
 }
 
-/// A file of one of the formats that are written.
+/// The formats that are written.
+#[derive(Clone, Copy)]
+enum Kind {
+    Npy,
+    Parquet,
+}
+
+impl Kind {
+    /// What the name asks for, if the rows go into it.
+    fn of(args: &ConvertArgs, layout: &Layout) -> anyhow::Result<Kind> {
+        match args.output.extension().and_then(|end| end.to_str()) {
+            Some("npy") if layout.fields.len() == 1 => Ok(Kind::Npy),
+            Some("npy") => anyhow::bail!("a .npy file has one array: leave --labels out, or write a .parquet file"),
+            Some("parquet") => Ok(Kind::Parquet),
+            _ => anyhow::bail!("{}: only .npy and .parquet are written", args.output.display()),
+        }
+    }
+}
+
+/// A file of one of them.
 enum Writer {
     Npy(NpyWriter),
     Parquet(Box<ParquetWriter>),
 }
 
 impl Writer {
-    fn create(args: &ConvertArgs, source: &dyn Source, layout: &Layout) -> anyhow::Result<Writer> {
+    fn create(kind: Kind, args: &ConvertArgs, source: &dyn Source, layout: &Layout) -> anyhow::Result<Writer> {
         let path = &args.output;
-        match path.extension().and_then(|end| end.to_str()) {
-            Some("npy") if layout.fields.len() == 1 => Ok(Writer::Npy(NpyWriter::create(path, &layout.fields[0])?)),
-            Some("npy") => anyhow::bail!("a .npy file has one array: leave --labels out, or write a .parquet file"),
-            Some("parquet") => Ok(Writer::Parquet(Box::new(ParquetWriter::create(path, layout, source.columns())?))),
-            _ => anyhow::bail!("{}: only .npy and .parquet are written", path.display()),
-        }
+        Ok(match kind {
+            Kind::Npy => Writer::Npy(NpyWriter::create(path, &layout.fields[0])?),
+            Kind::Parquet => Writer::Parquet(Box::new(ParquetWriter::create(path, layout, source.columns())?)),
+        })
     }
 
     fn write(&mut self, rows: &Rows) -> anyhow::Result<()> {

@@ -107,18 +107,23 @@ fn delimiter(bytes: &[u8]) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(|delimiter| score(*delimiter)).expect("there are four")
 }
 
-/// Names that differ, as pandas makes them: `a`, `a.1`.
+/// Names that differ, as pandas makes them: `a`, `a.1`. Each base remembers its last number: a million equal names take no longer
+/// than a million others.
 fn unique(mut names: Vec<String>) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
+    let mut numbers = std::collections::BTreeMap::<String, usize>::new();
     for (place, name) in names.iter_mut().enumerate() {
         if name.is_empty() {
             *name = format!("unnamed_{place}");
         }
+        if seen.insert(name.clone()) {
+            continue;
+        }
+        let number = numbers.entry(name.clone()).or_default();
         let base = name.clone();
-        let mut again = 1;
         while !seen.insert(name.clone()) {
-            *name = format!("{base}.{again}");
-            again += 1;
+            *number += 1;
+            *name = format!("{base}.{number}");
         }
     }
     names

@@ -1,0 +1,16 @@
+"""Trains on the same array, which stays in its file."""
+
+import sys
+
+import brimful.data
+import keras
+
+keras.utils.set_random_seed(0)
+rows = brimful.data.open(f"{sys.argv[1]}/rows.npz", columns=["x"], labels="y", dtype="float32")
+batches = rows.batches(1024, memory="128MiB")
+
+layers = [keras.layers.Dense(128, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+model = keras.Sequential([keras.layers.Input(batches.fields[0][2]), *layers])
+model.compile(optimizer="adam", loss="binary_crossentropy")
+history = model.fit(batches, epochs=2, verbose=0)
+print(f"loss {history.history['loss'][-1]:.4f}")
