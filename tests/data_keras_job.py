@@ -48,6 +48,23 @@ def main(path):
     second = loader()
     second.resume(json.loads(json.dumps(first.state())))
     resumed.fit(second, epochs=EPOCHS - 1, verbose=0)
+    # The middle of an epoch: what is left of it, and the rest by itself.
+    middle = model()
+    third = loader()
+    for number, batch in enumerate(third):
+        middle.train_on_batch(*batch)
+        if number == 4:
+            break
+    fourth = loader()
+    fourth.resume(third.state())
+    middle.fit(fourth, epochs=1, verbose=0)
+    middle.fit(fourth, epochs=EPOCHS - 1, verbose=0)
+    fourth.resume(third.state())
+    try:
+        middle_said = ""
+        model().fit(fourth, epochs=2, verbose=0)
+    except data.DataError as error:
+        middle_said = str(error)
     x_only = data.open(path, columns=["a"]).batches(64, memory="2MiB")
     answer = {
         "loss": history["loss"],
@@ -56,6 +73,8 @@ def main(path):
         "as_keras": far(plain, again),
         "brimful": far(plain, ours),
         "resumed": far(plain, resumed),
+        "middle": far(plain, middle),
+        "middle_said": middle_said,
         "predicted": list(plain.predict(x_only, verbose=0).shape),
         "model_bytes": ours.__dict__["_brimful_job"].wanted_bytes,
         "peak_batches": loader().plan.batch_slots,

@@ -192,6 +192,33 @@ except KeyboardInterrupt:
     assert said == f"rows {ROWS}\n"
 
 
+def test_an_interrupt_is_heard_while_rows_go_to_the_disk(folder, tmp_path):
+    line = ",".join(["0.123"] * 50) + "\n"
+    with open(tmp_path / "large.csv", "w") as file:
+        file.write(",".join(f"c{number}" for number in range(50)) + "\n")
+        for _ in range(1000):
+            file.write(line * 500)
+    script = f"""
+from brimful import data
+ds = data.open({str(tmp_path / "large.csv")!r})
+print("begins", flush=True)
+try:
+    ds.batches(256, memory="16MiB", shuffle="global")
+    print("too late", flush=True)
+except KeyboardInterrupt:
+    print("heard", flush=True)
+"""
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert run.stdout.readline() == "begins\n"
+        time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=120)
+    finally:
+        run.kill()
+    assert said == "heard\n"
+
+
 def test_a_budget_below_the_floor_is_refused_with_the_number(folder):
     ds = data.open(folder / "x.npy")
     with pytest.raises(data.BelowFloor, match="at least") as refused:
@@ -326,6 +353,8 @@ def _thread_names():
         (lambda ds: ds.batches(8, shuffle="window", window_rows=5000, memory="500KiB"), "a window of 5000 rows does not fit"),
         (lambda ds: ds.batches(8).epoch(-1), "the epoch is -1"),
         (lambda ds: data.open("nowhere.npy"), "nowhere.npy: there is no such file"),
+        (lambda ds: ds.batches(8, seed="x"), "seed is 'x'"),
+        (lambda ds: data.open(5), "5 is no path"),
         (lambda ds: data.open([]), "no file was given"),
         (lambda ds: data.open(ds.paths, labels="z"), "there is no column 'z'"),
         (lambda ds: data.open(ds.paths, dtype="float99"), "there is no type 'float99'"),

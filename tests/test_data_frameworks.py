@@ -135,6 +135,7 @@ def test_keras_takes_a_loader_as_it_is(records, backend):
     seen = json.loads(run.stdout.splitlines()[-1])
     assert seen["loss"][-1] < seen["loss"][0] and abs(seen["validated"]) < 1e-6
     assert seen["generator"] == seen["as_keras"] == seen["resumed"] == 0.0 and seen["brimful"] < 1e-6
+    assert seen["middle"] < 1e-6 and "epochs=1" in seen["middle_said"]
     assert seen["predicted"] == [ROWS, 1]
     # Both loaders' budgets are part of the job's.
     assert seen["model_bytes"] == (512 - 4) << 20
@@ -160,3 +161,34 @@ def test_what_reads_arrow_reads_a_loader(records):
     loader = data.open(records, columns=["place"]).batches(100, memory="2MiB", separate=True)  # noqa: F841 -- DuckDB finds it by its name
     stream = loader.as_arrow()  # noqa: F841
     assert duckdb.sql("select count(*), sum(place) from stream").fetchall() == [(ROWS, ROWS * (ROWS - 1) // 2)]
+
+
+def test_pinned_copies_are_counted(records):
+    torch = pytest.importorskip("torch")
+    ds = data.open(records, columns=["a"])
+    if not torch.cuda.is_available():
+        with pytest.raises(data.DataError, match="needs a GPU"):
+            ds.batches(64, memory="2MiB", to="torch", pin=True)
+        return
+    loader = ds.batches(64, memory="2MiB", to="torch", pin=True)
+    on_device = []
+    for batch in loader:
+        assert batch.is_pinned()
+        on_device.append(batch.to("cuda", non_blocking=True))
+        del batch
+    assert (torch.cat(on_device).cpu().numpy() == np.load(records)["a"]).all()
+    assert 0 < loader.stats().pinned_peak_bytes <= (2 << 20) // 4 and loader._pins.live_bytes == 0
+    small = ds.batches(1, memory="700KiB", to="torch", pin=True)
+    small._pins.most_bytes = 4 * small._pins.batch_bytes
+    kept = []
+    with pytest.raises(data.BudgetHeldByCaller, match="pinned"):
+        for batch in small:
+            kept.append(batch)
+    state, rows = small.state(), len(kept)
+    del kept, batch
+    small.resume(state)
+    assert rows + sum(len(batch) for batch in small) == ROWS
+    for memory in ("4MiB", "5MiB"):
+        with pytest.raises(data.BelowFloor, match="pinned") as refused:
+            ds.batches(100_000, memory=memory, to="torch", pin=True)
+        assert refused.value.memory_bytes == int(memory[0]) << 20 < refused.value.floor_bytes

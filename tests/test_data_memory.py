@@ -32,7 +32,7 @@ print(json.dumps({"rows": rows, "own": own, "peak": peak, "after": status("VmRSS
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """600 MB as an array, a smaller table as text, and a few rows of each."""
+    """600 MB as an array, smaller tables as text and as Parquet, and a few rows of each."""
     folder = tmp_path_factory.mktemp("large")
     array = np.lib.format.open_memmap(folder / "x.npy", "w+", "float32", (600_000, 250))
     for first in range(0, len(array), 50_000):
@@ -45,14 +45,20 @@ def files(tmp_path_factory):
         for _ in range(400):
             file.write(line * 500)
     (folder / "few.csv").write_text("a,b\n" + "1,2\n" * 8)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    table = pa.table({f"c{number}": np.random.default_rng(number).normal(size=200_000) for number in range(50)})
+    parquet.write_table(table, folder / "p.parquet", row_group_size=50_000)
+    parquet.write_table(table.slice(0, 8), folder / "few.parquet")
     return folder
 
 
 @pytest.mark.parametrize("shuffle", ("none", "window", "block", "global"))
-@pytest.mark.parametrize("kind", ("npy", "csv"))
+@pytest.mark.parametrize("kind", ("npy", "csv", "parquet"))
 @pytest.mark.parametrize("budget_mib", (64, 256))
 def test_the_peak_is_the_budget_and_the_interpreter_s_own(files, kind, shuffle, budget_mib):
-    source, rows = (("x.npy", 600_000), ("t.csv", 200_000))[kind == "csv"]
+    source, rows = {"npy": ("x.npy", 600_000), "csv": ("t.csv", 200_000), "parquet": ("p.parquet", 200_000)}[kind]
     command = [sys.executable, "-c", JOB, files / source, str(budget_mib * MIB), shuffle, "2", files / f"few.{kind}"]
     run = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-2000:]

@@ -81,9 +81,32 @@ def test_labels_go_into_a_file_of_their_own(tmp_path):
     ds = data.open(tmp_path / "r.npy", labels="y")
     ds.filter(lambda x, y: y % 2 == 0, (tmp_path / "x.npy", tmp_path / "y.npy"), memory="1MiB")
     assert (np.load(tmp_path / "y.npy") == np.arange(0, 100, 2)).all() and (np.load(tmp_path / "x.npy") == records["a"][::2]).all()
-    with pytest.raises(data.DataError, match=r'out=\("x.npy", "y.npy"\)'):
-        ds.filter(lambda x, y: y > 0, tmp_path / "one.npy", memory="1MiB")
+    for work in (
+        ds.standardize,
+        lambda out, memory: ds.filter(lambda x, y: y > 0, out, memory),
+        lambda out, memory: ds.map(lambda x, y: (x, y), out),
+    ):
+        with pytest.raises(data.DataError, match=r'out=\("x.npy", "y.npy"\)'):
+            work(tmp_path / "one.npy", memory="1MiB")
     assert left_in(tmp_path) == ["r.npy", "x.npy", "y.npy"]
+
+
+def test_tables_keep_their_names_from_text_to_parquet_and_back(tmp_path):
+    pytest.importorskip("pyarrow")
+    lines = "\n".join(f"{row},{row * 0.5},{row % 3},{'ab'[row % 2]}" for row in range(5000))
+    (tmp_path / "t.csv").write_text(f"a,b,y,text\n{lines}\n")
+    ds = data.open(tmp_path / "t.csv", labels="y", dtype="float64")
+    kept = ds.filter(lambda x, y: x[:, 0] % 2 == 0, tmp_path / "kept.parquet", memory="4MiB")
+    assert (kept.rows, kept.columns, kept.format) == (2500, ["a", "b", "y"], "parquet")
+    x, y = next(iter(kept.batches(2500, memory="4MiB")))
+    assert (x[:, 0] == np.arange(0, 5000, 2)).all() and (x[:, 1] == x[:, 0] / 2).all() and (y == x[:, 0] % 3).all()
+    made = ds.map(lambda columns, y: {"sum": columns["a"] + columns["b"]}, tmp_path / "sum.parquet", memory="4MiB", separate=True)
+    assert made.columns == ["sum"] and made.rows == 5000
+    assert sorted(np.concatenate([batch[:, 0].copy() for batch in made.batches(64, memory="4MiB", shuffle="global")])) == [
+        1.5 * row for row in range(5000)
+    ]
+    scaled = ds.standardize(tmp_path / "scaled.parquet", memory="4MiB").dataset
+    assert scaled.columns == ["a", "b", "y"] and abs(next(iter(scaled.batches(5000, memory="4MiB")))[0].mean()) < 1e-6
 
 
 def test_a_table_is_written_as_parquet(file, x, tmp_path):
@@ -253,6 +276,8 @@ def test_sql_asks_duckdb_under_the_budget(tmp_path):
         limit = query._connection.sql("select current_setting('memory_limit')").fetchall()[0][0]
         assert limit == "160.0 MiB"
         found = [*query.batches()]
+        saved = query.save(tmp_path / "sums.parquet")
+        assert (saved.rows, saved.columns) == (7, ["b", "total"])
     assert np.concatenate([batch["b"] for batch in found]).tolist() == [*range(7)]
     assert int(np.concatenate([batch["total"] for batch in found]).sum()) == sum(range(10_000))
     with pytest.raises(data.DataError, match="nothere"):

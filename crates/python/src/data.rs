@@ -151,6 +151,26 @@ fn raised(py: Python<'_>, error: DataError) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
+/// Signals that came while the interpreter was let go of: Ctrl-C is heard while something is waited for.
+#[derive(Default)]
+struct Signals(Mutex<Option<PyErr>>);
+
+impl Signals {
+    fn came(&self) -> bool {
+        match Python::attach(|py| py.check_signals()) {
+            Ok(()) => false,
+            Err(error) => {
+                *self.0.lock().expect("nobody panics with it") = Some(error);
+                true
+            }
+        }
+    }
+
+    fn raise(self) -> PyResult<()> {
+        self.0.into_inner().expect("nobody panics with it").map_or(Ok(()), Err)
+    }
+}
+
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
 }
@@ -207,8 +227,14 @@ impl DataSource {
 
     /// Batches inside a budget.
     fn loader(&self, py: Python<'_>, wanted: Wanted, batching: Batching) -> PyResult<DataLoader> {
-        let make = || Loader::new(self.0.clone(), wanted.layout(&*self.0)?, batching.options()?);
-        py.detach(make).map(DataLoader).map_err(|error| raised(py, error))
+        let signals = Signals::default();
+        let make = || {
+            let layout = wanted.layout(&*self.0)?;
+            Loader::stoppable(self.0.clone(), layout, batching.options()?, &|| signals.came())
+        };
+        let made = py.detach(make);
+        signals.raise()?;
+        made.map(DataLoader).map_err(|error| raised(py, error))
     }
 }
 
@@ -257,23 +283,12 @@ pub struct DataBatches(Mutex<Option<Batches>>);
 impl DataBatches {
     /// The arrays of the next batch; nothing when the epoch is over.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<DataField>>> {
-        let signal = Mutex::new(None);
-        let next = py.detach(|| {
-            let stop = || match Python::attach(|py| py.check_signals()) {
-                Ok(()) => false,
-                Err(error) => {
-                    *signal.lock().expect("nobody panics with it") = Some(error);
-                    true
-                }
-            };
-            match &mut *self.0.lock().expect("nobody panics with it") {
-                Some(batches) => batches.next(&stop),
-                None => Err(DataError::Request("this epoch was ended: the loader has begun another one".to_owned())),
-            }
+        let signals = Signals::default();
+        let next = py.detach(|| match &mut *self.0.lock().expect("nobody panics with it") {
+            Some(batches) => batches.next(&|| signals.came()),
+            None => Err(DataError::Request("this epoch was ended: the loader has begun another one".to_owned())),
         });
-        if let Some(error) = signal.into_inner().expect("nobody panics with it") {
-            return Err(error);
-        }
+        signals.raise()?;
         let batch = next.map_err(|error| raised(py, error))?;
         Ok(batch.map(|batch| {
             let batch = Arc::new(batch);

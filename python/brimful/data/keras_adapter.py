@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .errors import DataError
+
 
 @functools.cache
 def _base() -> type:
@@ -54,17 +56,22 @@ class _Epochs:
 
     def _set(self, loader: Any) -> None:
         self.loader = loader
+        #: Where the last iterator began, and how many batches it gave.
+        self._began: dict = {"batches": 0}
         self._given = 0
-        self._epoch: int | None = None
+        self._promised: int | None = None
+
+    def _looked(self) -> bool:
+        """Whether Keras took one batch to build a model with, and no more."""
+        place = self.loader._done, self.loader._prepared
+        return self._given == 1 and place == (self._began["batches"] + 1, False) and len(self.loader) > place[0]
 
     def _raw(self) -> Iterator[list]:
         loader = self.loader
-        # The batch that a model was built with is taken again.
-        again = self._given == 1 and len(loader) > 1 and not loader._prepared and loader._epoch == (self._epoch or 0) + 1
-        raw = loader._raw(self._epoch if again else None)
-        self._given = 0
-        for fields in raw:
-            self._epoch = loader._current_epoch
+        if self._looked():
+            loader.resume(self._began)
+        self._began, self._given = loader._next_state(), 0
+        for fields in loader._raw(None):
             self._given += 1
             yield fields
 
@@ -99,11 +106,11 @@ class _Epochs:
 
     @property
     def num_batches(self) -> int | None:
-        """Batches of an epoch; not known where bad rows are left out."""
+        """Batches of an epoch, or of what is left of one; not known where bad rows are left out."""
         loader = self.loader
-        if loader._prepared:
-            return len(loader) - loader._done
-        return len(loader) if loader._counts_exactly else None
+        done = loader._done if loader._prepared else self._began["batches"] if self._looked() else 0
+        self._promised = len(loader) - done
+        return self._promised if loader._counts_exactly else None
 
     @property
     def batch_size(self) -> int:
@@ -122,7 +129,12 @@ class _Epochs:
         return 0 if loader._given[2]["drop_last"] else loader.plan.epoch_rows % loader.batch_rows
 
     def on_epoch_begin(self) -> None:
-        """Keras begins an epoch."""
+        """Keras begins an epoch, and takes all of them to have as many batches as the first."""
+        if self._promised is not None and self._given >= self._promised and self._promised < len(self.loader):
+            raise DataError(
+                "the loader went on in the middle of an epoch, and Keras would cut the next ones to the same length: finish that one with "
+                "epochs=1, and call fit again for the rest"
+            )
 
     def on_epoch_end(self) -> None:
         """Keras has ended it."""

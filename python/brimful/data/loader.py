@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 
 from . import handover, settings
-from .errors import BudgetHeldByCaller, DataError
+from .errors import BelowFloor, BudgetHeldByCaller, DataError
 from .progress import Progress
 from .report import Plan, Stats, stats
 
@@ -32,10 +32,12 @@ class Loader:
     def __init__(self, source: Any, wanted: dict, batching: dict, notes: list[str], to: str, pin: bool, progress: bool) -> None:
         self._given = (source, wanted, batching, notes)
         self._pins = handover.Pins(to, pin, batching)
-        if pin:
-            batching = {**batching, "memory_bytes": batching["memory_bytes"] - self._pins.most_bytes}
+        batching = {**batching, "memory_bytes": batching["memory_bytes"] - self._pins.most_bytes}
         self._convert = handover.converter(to, self._pins)
-        self._native = source.loader(wanted, batching)
+        try:
+            self._native = source.loader(wanted, batching)
+        except BelowFloor as error:
+            raise self._pins.below(error) from None
         self._labels = bool(wanted["labels"])
         self._separate = wanted["separate"]
         self._progress = progress
@@ -53,8 +55,11 @@ class Loader:
         self.memory_bytes: int = self._given[2]["memory_bytes"]
         #: Name, type and shape of one row of each array.
         self.fields: list[tuple[str, str, tuple[int, ...]]] = [(name, kind, tuple(shape)) for name, kind, shape in self._native.fields]
+        self._pins.of(self.fields, self.batch_rows)
         plan = json.loads(self._native.plan())
-        self.plan = Plan({**plan, "shuffle": batching["shuffle"], "notes": plan["notes"] + notes + self._pins.notes})
+        plan["notes"] += notes + self._pins.notes
+        plan["memory_bytes"], plan["expected_bytes"] = self.memory_bytes, plan["expected_bytes"] + self._pins.most_bytes
+        self.plan = Plan({**plan, "shuffle": batching["shuffle"]})
 
     @property
     def __class__(self) -> type:
@@ -82,7 +87,7 @@ class Loader:
 
     def epoch(self, number: int) -> Iterator[Any]:
         """The batches of this epoch, from 0; the next `for` is the one after it."""
-        if isinstance(number, bool) or int(number) != number or number < 0:
+        if not settings.whole(number, 0):
             raise DataError(f"the epoch is {number!r}: write a whole number, 0 or more")
         return self._batches(self._raw(int(number)), self._convert)
 
@@ -116,6 +121,7 @@ class Loader:
 
     def _some(self, batches: Any, into: list) -> bool:
         """Puts the arrays of the next batch into a list; false when there is none."""
+        self._pins.room()
         for times in range(settings.PATIENCE_TIMES + 1):
             try:
                 found = batches.next()
@@ -172,6 +178,12 @@ class Loader:
             return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
         return {"position": json.loads(position), "batches": self._done}
 
+    def _next_state(self) -> dict:
+        """Where the next `for` begins."""
+        if self._prepared:
+            return self.state()
+        return {"position": json.loads(self._native.position(self._epoch)), "batches": 0}
+
     def resume(self, state: dict) -> None:
         """The next `for` goes on where `state` was asked for. It takes the same time wherever that is."""
         if not isinstance(state, dict) or not isinstance(state.get("position"), dict):
@@ -181,7 +193,7 @@ class Loader:
 
     def stats(self) -> Stats:
         """Rows, bad rows with their places, and the budget's peak and parts beside what the process took."""
-        return stats(json.loads(self._native.figures()), self._pins.peak_bytes)
+        return stats(json.loads(self._native.figures()), self._pins)
 
     def close(self) -> None:
         """Ends the threads that read; the next `for` begins the next epoch."""

@@ -29,9 +29,14 @@ def output(out: Any, columns: list[str], labels: list[str]) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         parts = [stack.enter_context(replaced(path)) for path in paths]
         writers = [ParquetWriter(part) if table else NpyWriter(part) for part in parts]
-        yield _Table(writers[0], columns, labels) if table else _Arrays(writers)
-        for writer in writers:
-            writer.close()
+        try:
+            yield _Table(writers[0], columns, labels) if table else _Arrays(writers)
+            for writer in writers:
+                writer.close()
+        except BaseException:
+            for writer in writers:
+                writer.abandon()
+            raise
 
 
 class _Arrays:

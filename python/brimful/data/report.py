@@ -38,7 +38,7 @@ class Plan(Report):
             f"{self.threads} thread{'s' * (self.threads > 1)} read{'s' * (self.threads == 1)}.",
         ]
         if self.shuffle in ("window", "block"):
-            lines.append(f"Up to {self.block_rows * self.group_blocks:,} rows are mixed together.")
+            lines.append(f"Up to {min(self.block_rows * self.group_blocks, self.epoch_rows):,} rows are mixed together.")
         lines += [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
         return "\n".join(lines)
 
@@ -62,18 +62,18 @@ class Stats(Report):
         return "\n".join(lines)
 
 
-def stats(figures: dict, pinned_peak_bytes: int) -> Stats:
-    """The extension's figures, with those of the process."""
+def stats(figures: dict, pins: Any) -> Stats:
+    """The extension's figures, with those of the process and of pinned memory."""
     ledger = figures["ledger"]
     peak, now = _process()
     return Stats(
-        memory_bytes=ledger["budget_bytes"],
+        memory_bytes=ledger["budget_bytes"] + pins.most_bytes,
         peak_bytes=ledger["peak_bytes"],
         used_bytes=ledger["used_bytes"],
         parts=dict(zip(PARTS, ledger["peak_by_purpose_bytes"])),
         process_peak_bytes=peak,
         process_bytes=now,
-        pinned_peak_bytes=pinned_peak_bytes,
+        pinned_peak_bytes=pins.peak_bytes,
         rows=figures["rows"],
         batches=figures["batches"],
         bad_rows=figures["bad_rows"],

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from brimful import _native
@@ -35,6 +34,11 @@ def memory_bytes(memory: str | int | None) -> tuple[int, str]:
         raise DataError(str(wrong)) from None
 
 
+def whole(value: Any, least: int) -> bool:
+    """Whether this is a whole number, and not a smaller one."""
+    return not isinstance(value, bool) and hasattr(value, "__index__") and value >= least
+
+
 def names(value: str | Iterable[str] | None) -> list[str]:
     """One name or several."""
     return [] if value is None else [value] if isinstance(value, str) else [str(name) for name in value]
@@ -42,8 +46,11 @@ def names(value: str | Iterable[str] | None) -> list[str]:
 
 def paths(value: Any) -> list[str]:
     """One path or several, as text."""
-    given = [value] if isinstance(value, (str, Path)) else list(value)
-    return [os.fspath(path) for path in given]
+    try:
+        given = [value] if isinstance(value, (str, os.PathLike)) else list(value)
+        return [str(os.fspath(path)) for path in given]
+    except TypeError:
+        raise DataError(f"{value!r} is no path: give a path, a pattern, or a list of them") from None
 
 
 def dtype_name(value: Any) -> str | None:
@@ -127,7 +134,7 @@ def batching(
     if bad_rows not in ("fail", "skip", "null"):
         raise DataError(f"bad_rows is {bad_rows!r}: write fail, skip or null")
     for name, value, least in (("batch_rows", batch_rows, 1), ("seed", seed, 0), ("window_rows", window_rows, 1), ("threads", threads, 1)):
-        if value is not None and (isinstance(value, bool) or int(value) != value or value < least):
+        if value is not None and not whole(value, least):
             raise DataError(f"{name} is {value!r}: write a whole number, {least} or more")
     budget, about_memory = memory_bytes(memory)
     rank, world, about_rank = ranks(rank, world)
@@ -136,11 +143,11 @@ def batching(
         "memory_bytes": budget,
         "shuffle": shuffle_name(shuffle),
         "seed": int(seed),
-        "window_rows": window_rows,
+        "window_rows": None if window_rows is None else int(window_rows),
         "rank": rank,
         "world": world,
         "keep_remainder": remainder == "keep",
-        "threads": threads,
+        "threads": None if threads is None else int(threads),
         "drop_last": bool(drop_last),
         "bad_rows": bad_rows,
         "patience_ms": PATIENCE_MS,

@@ -44,6 +44,7 @@ class Work:
 
     def filter(self, fn: Callable, out: Any, memory: str | int | None = None, separate: bool = False, bad_rows: str = "fail") -> Any:
         """Write the rows for which ``fn`` says True: it gets a batch and gives one True or False for each row."""
+        self._places(out)
 
         def kept(batch: Any) -> Any:
             mask = numpy.asarray(_called(fn, batch))
@@ -58,6 +59,7 @@ class Work:
         self, out: Any, rows: int | None = None, fraction: float | None = None, seed: int = 0, memory: str | int | None = None
     ) -> Any:
         """Write exactly so many rows, or this fraction, chosen at random without repetition; they stay in the order of the files."""
+        self._places(out)
         if (rows is None) == (fraction is None):
             raise DataError("give either rows or a fraction")
         if fraction is not None and not 0 <= fraction <= 1:
@@ -81,6 +83,7 @@ class Work:
 
         A column whose values are all the same becomes 0.
         """
+        self._places(out)
         moments = Moments()
         for batch in self._passed(memory, False, "fail"):
             moments.add(batch[0] if isinstance(batch, tuple) else batch)
@@ -117,6 +120,11 @@ class Work:
         with loader:
             yield from loader
 
+    def _places(self, out: Any) -> None:
+        """Labels that go on need a place: said before anything is read."""
+        if self._wanted["labels"] and isinstance(out, (str, os.PathLike)) and os.fspath(out).lower().endswith(".npy"):
+            raise DataError(f'{out} has no place for the labels: write out=("x.npy", "y.npy") or a .parquet name, or open without labels')
+
     def _written(self, out: Any, memory: str | int | None, separate: bool, bad_rows: str, made: Callable) -> Any:
         from .dataset import open
 
@@ -124,8 +132,9 @@ class Work:
             for batch in self._passed(memory, separate, bad_rows):
                 sink.put(made(batch))
                 del batch
-        paths = out if isinstance(out, (str, os.PathLike)) else [*out][:1]
-        return open(paths, labels=self._wanted["labels"] or None if str(paths).lower().endswith(".parquet") else None)
+        written = open(out if isinstance(out, (str, os.PathLike)) else [*out][0])
+        labels = self._wanted["labels"]
+        return open(written.paths, labels=labels) if labels and {*labels} < {*written.columns} else written
 
     def _names(self) -> list[str]:
         """Names of the columns of x, one for each of its numbers."""

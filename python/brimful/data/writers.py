@@ -75,6 +75,10 @@ class NpyWriter:
         while len(view):
             view = view[self.file.write(view) :]
 
+    def abandon(self) -> None:
+        """Nobody wants it any more."""
+        self.file.close()
+
     def close(self) -> None:
         """Writes the header, in which the number of rows is known now."""
         if self.like is None:
@@ -109,6 +113,12 @@ class ParquetWriter:
             raise DataError(f"columns {table.schema.names} with their types cannot follow {self.writer.schema.names} in one table")
         if len(table):
             self.writer.write_table(table)
+
+    def abandon(self) -> None:
+        """Nobody wants it any more."""
+        if self.writer is not None:
+            with contextlib.suppress(Exception):
+                self.writer.close()
 
     def close(self) -> None:
         """Writes the end of the file."""

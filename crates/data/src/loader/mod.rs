@@ -60,10 +60,20 @@ impl Loader {
     /// Plans, and refuses if the budget is too small. For a global shuffle of files that cannot be read row by row, this writes all
     /// rows to the disk once.
     pub fn new(source: Arc<dyn Source>, layout: Layout, options: BatchOptions) -> Result<Loader, DataError> {
+        Loader::stoppable(source, layout, options, &|| false)
+    }
+
+    /// The same; `stop` is asked from time to time while rows are written to the disk.
+    pub fn stoppable(
+        source: Arc<dyn Source>,
+        layout: Layout,
+        options: BatchOptions,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Loader, DataError> {
         let layout = Arc::new(layout);
         let mut plan = Plan::new(&*source, &layout, &options)?;
         if Plan::spills(&*source, &options) {
-            let (rows_file, bad) = spill::rows_file(&source, &layout, &options)?;
+            let (rows_file, bad) = spill::rows_file(&source, &layout, &options, stop)?;
             let scratch_bytes = plan.scratch_bytes;
             let notes = plan.notes;
             let loader = Loader::new(Arc::new(rows_file), spill::layout(&layout), options)?;

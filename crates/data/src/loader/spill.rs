@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::DataError;
 use crate::layout::{Column, Conversion, Kind, Layout, Rows, Slot};
@@ -16,6 +17,9 @@ use crate::loader::Loader;
 use crate::order::{Shard, Shuffle};
 use crate::plan::{BatchOptions, SPILL_BYTES};
 use crate::source::{Access, BadRows, ReadReport, Reader, Source};
+
+/// How often the one who waits is asked whether to go on.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The layout of rows that were written with another one: the same fields, each a column of its own.
 pub(super) fn layout(layout: &Layout) -> Layout {
@@ -34,6 +38,7 @@ pub(super) fn rows_file(
     source: &Arc<dyn Source>,
     layout: &Arc<Layout>,
     options: &BatchOptions,
+    stop: &dyn Fn() -> bool,
 ) -> Result<(RowsFile, ReadReport), DataError> {
     let folder = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let full = |error: std::io::Error| DataError::Io {
@@ -55,7 +60,14 @@ pub(super) fn rows_file(
     let mut batches = loader.epoch(0)?;
     let mut out = BufWriter::with_capacity(SPILL_BYTES as usize, &file);
     let mut count = 0;
-    while let Some(batch) = batches.next(&|| false)? {
+    let mut asked = Instant::now();
+    while let Some(batch) = batches.next(stop)? {
+        if asked.elapsed() >= ASK_AGAIN {
+            asked = Instant::now();
+            if stop() {
+                return Err(DataError::Interrupted);
+            }
+        }
         for row in 0..batch.rows().len() {
             for (field, shape) in layout.fields.iter().enumerate() {
                 let bytes = shape.row_bytes();

@@ -11,6 +11,7 @@
 
 mod bad;
 mod csv;
+pub mod images;
 mod jsonl;
 pub mod npy;
 pub mod npz;
@@ -45,7 +46,8 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT];
+pub const FORMATS: &[Format] =
+    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT, images::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +161,11 @@ pub trait Source: Send + Sync {
     /// How rows can be reached.
     fn access(&self) -> Access {
         Access::Units
+    }
+
+    /// What the numbers of a column `label` mean, where folders name the classes; empty elsewhere.
+    fn classes(&self) -> &[String] {
+        &[]
     }
 
     /// Bytes of all files.

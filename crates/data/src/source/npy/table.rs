@@ -169,7 +169,7 @@ impl Source for ArraySource {
     }
 
     fn reader_bytes(&self, layout: &Layout) -> (u64, String) {
-        let bytes = READ_BYTES + layout.slots.len() * 128 + self.0.blocks.len() * 128;
+        let bytes = READ_BYTES + 4096 + layout.slots.len() * 128 + self.0.blocks.len() * 128;
         (bytes as u64, format!("a buffer of {} KiB for what is read", READ_BYTES >> 10))
     }
 

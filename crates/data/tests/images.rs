@@ -1,0 +1,222 @@
+//! Pictures: what Pillow reads is what comes, in every usual form; folders by class; damaged ones are bad rows.
+
+mod arrays_support;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use arrays_support::*;
+use brimful_data::layout::{DType, Request};
+use brimful_data::source::{Access, BadRows, OpenOptions};
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/images").join(name)
+}
+
+fn sized(height: usize, width: usize) -> OpenOptions {
+    OpenOptions { image_size: Some((height, width)), ..OpenOptions::default() }
+}
+
+const NAMES: [&str; 11] = [
+    "cmyk.jpg", "full-colour.jpg", "grey.jpg", "grey.png", "grey16.png", "one-bit.png", "palette.png",
+    "progressive.jpg", "rgb.jpg", "rgb.png", "rgba.png",
+];
+
+/// The bytes of an array of Pillow's.
+fn pillow(name: &str) -> Vec<u8> {
+    let source = open(&[&fixture(name)]).unwrap();
+    all_bytes(&*source, &layout(&*source, &Request::default()), 0).unwrap()
+}
+
+fn image_request() -> Request {
+    Request { columns: Some(vec!["image".to_owned()]), ..Request::default() }
+}
+
+#[test]
+fn pictures_are_what_pillow_reads() {
+    for name in NAMES {
+        let source = open(&[&fixture(name)]).unwrap();
+        assert_eq!((source.rows(), source.access()), (1, Access::Rows));
+        assert_eq!(source.columns()[0].shape, [37, 53, 3]);
+        let (got, expected) =
+            (all_bytes(&*source, &layout(&*source, &image_request()), 0).unwrap(), pillow(&format!("{name}.rgb.npy")));
+        // Decoders of JPEG may round differently, above all where colours have half the size.
+        let most = if name.ends_with("png") { 0 } else { 12 };
+        let differences = got.iter().zip(&expected).map(|(one, other)| one.abs_diff(*other));
+        let (worst, sum) = differences.fold((0, 0u64), |(worst, sum), one| (one.max(worst), sum + u64::from(one)));
+        assert!(got.len() == expected.len() && worst <= most, "{name}: {worst}");
+        assert!(sum as f64 / got.len() as f64 <= 1.0, "{name}: {sum}");
+    }
+}
+
+#[test]
+fn pictures_become_the_size_that_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    for name in NAMES {
+        std::fs::copy(fixture(name), folder.path().join(name)).unwrap();
+    }
+    let source = open_with(&[folder.path()], &sized(16, 20)).unwrap();
+    let layout = layout(&*source, &image_request());
+    let all = all_bytes(&*source, &layout, 0).unwrap();
+    for (name, got) in NAMES.iter().zip(all.chunks_exact(16 * 20 * 3)) {
+        let expected = pillow(&format!("{name}.small.npy"));
+        let worst = got.iter().zip(&expected).map(|(one, other)| one.abs_diff(*other)).max().unwrap();
+        assert!(worst <= 4, "{name}: {worst}");
+    }
+    check_parts(&*source, &layout, 0, &all, &mut Dice(1));
+    let grey = OpenOptions { image_channels: Some(1), ..sized(16, 20) };
+    let grey = open_with(&[folder.path()], &grey).unwrap();
+    assert_eq!(grey.columns()[0].shape, [16, 20, 1]);
+    let request = Request { dtype: Some(DType::F32), ..image_request() };
+    let layout = arrays_support::layout(&*grey, &request);
+    let all = floats(&all_bytes(&*grey, &layout, 0).unwrap(), DType::F32);
+    let expected = pillow("grey.png.small.npy");
+    for (name, got) in NAMES.iter().zip(all.chunks_exact(16 * 20)) {
+        let differences =
+            got.iter().zip(expected.chunks_exact(3)).map(|(one, other)| (one - f64::from(other[0])).abs());
+        let mean = differences.sum::<f64>() / 320.0;
+        let most = if *name == "one-bit.png" { 255.0 } else { 4.0 };
+        assert!(mean <= most, "{name}: {mean}");
+    }
+}
+
+#[test]
+fn folders_are_classes_and_links_in_circles_end() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path();
+    for (class, names) in
+        [("dog", &["b.png", "a.PNG"][..]), ("cat", &["z.png"]), ("empty", &[]), ("dog/more", &["c.png"])]
+    {
+        std::fs::create_dir_all(root.join(class)).unwrap();
+        for name in names {
+            std::fs::copy(fixture("grey.png"), root.join(class).join(name)).unwrap();
+        }
+    }
+    std::fs::write(root.join("dog/notes.txt"), "no picture").unwrap();
+    std::fs::write(root.join("README"), "no picture").unwrap();
+    symlink(root, root.join("dog/round")).unwrap();
+    symlink(root.join("nowhere.png"), root.join("cat/broken.png")).unwrap();
+    symlink(root.join("cat/z.png"), root.join("cat/linked.png")).unwrap();
+    let source = open(&[root]).unwrap();
+    assert_eq!(source.classes(), ["cat", "dog"]);
+    let request = Request { labels: vec!["label".to_owned()], ..Request::default() };
+    let layout = layout(&*source, &request);
+    let labels = all_bytes(&*source, &layout, 1).unwrap();
+    assert_eq!(floats(&labels, DType::I64), [0.0, 0.0, 1.0, 1.0, 1.0]);
+    check_parts(&*source, &layout, 1, &labels, &mut Dice(2));
+    let before = source.fingerprint();
+    assert_eq!(open(&[root]).unwrap().fingerprint(), before);
+    std::fs::copy(fixture("rgb.png"), root.join("cat/new.png")).unwrap();
+    assert_ne!(open(&[root]).unwrap().fingerprint(), before);
+
+    std::fs::copy(fixture("rgb.png"), root.join("top.png")).unwrap();
+    let expected = "cat: there are pictures in this folder, and some beside it without a class: give folders one by one, or move \
+                    all pictures into folders by class";
+    assert!(refusal(&[root]).ends_with(expected), "{}", refusal(&[root]));
+    assert!(refusal(&[&root.join("empty")]).ends_with("empty: there is no picture in it (.jpg, .jpeg, .png)"));
+}
+
+/// The header of a PNG that claims any size.
+fn claims(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = std::fs::read(fixture("rgb.png")).unwrap();
+    bytes[16..20].copy_from_slice(&width.to_be_bytes());
+    bytes[20..24].copy_from_slice(&height.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn damaged_pictures_are_bad_rows_with_their_names() {
+    let folder = TempDir::new().unwrap();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    let whole = |name: &str| std::fs::read(fixture(name)).unwrap();
+    put("a.png", &whole("rgb.png"));
+    put("b.png", &whole("rgb.png")[..300]);
+    put("c.jpg", &whole("rgb.jpg")[..whole("rgb.jpg").len() / 2]);
+    put("d.jpg", b"");
+    put("e.png", b"this is no picture at all, whatever it is called");
+    put("f.png", &claims(60_000, 60_000));
+    put("g.png", &claims(12_000, 12_000));
+    put("h.png", &claims(0, 5));
+    put("i.jpg", &whole("rgb.jpg"));
+    let source = open_with(&[folder.path()], &sized(37, 53)).unwrap();
+    assert_eq!(source.rows(), 9);
+    let layout = layout(&*source, &Request { dtype: Some(DType::F32), ..image_request() });
+    let reasons = [
+        ("b.png", "the PNG cannot be decoded: "),
+        ("c.jpg", "the JPEG cannot be decoded: "),
+        ("d.jpg", "the file ends before the picture begins"),
+        ("e.png", "it is neither JPEG nor PNG"),
+        ("f.png", "it claims 60000 × 60000 pixels; more than 178956970 are not decoded"),
+        ("g.png", "it claims 12000 × 12000 pixels, but the file has only "),
+        ("h.png", "it claims 0 × 5 pixels, which is nothing"),
+    ];
+    for policy in [BadRows::Skip, BadRows::Null] {
+        let mut reader = source.reader(&layout, policy).unwrap();
+        let mut memory = memory(&layout, 9);
+        let (mut rows, mut bad) = (0, Vec::new());
+        for unit in 0..source.units() {
+            let report = reader.read(unit, 0..source.unit_rows(unit), &mut memory).unwrap();
+            rows += memory.len();
+            bad.extend(report.first_bad);
+        }
+        assert_eq!(rows, if policy == BadRows::Skip { 2 } else { 9 });
+        assert_eq!(bad.len(), reasons.len());
+        for (bad, (name, reason)) in bad.iter().zip(reasons) {
+            assert!(bad.file.ends_with(name) && bad.reason.starts_with(reason), "{bad:?}");
+        }
+    }
+    let mut memory = memory(&layout, 2);
+    let report = source.reader(&layout, BadRows::Null).unwrap().read_rows(&[(0, 1), (1, 0)], &mut memory).unwrap();
+    assert_eq!(report.bad_rows, 1);
+    let numbers = floats(&memory.field(0)[..2 * layout.row_bytes()], DType::F32);
+    let (first, second) = numbers.split_at(37 * 53 * 3);
+    assert!(first.iter().all(|number| number.is_nan()) && second.iter().all(|number| number.is_finite()));
+    let error = all_bytes(&*source, &layout, 0).unwrap_err().to_string();
+    assert!(error.contains("b.png: the PNG cannot be decoded"), "{error}");
+}
+
+#[test]
+fn sizes_must_agree_where_none_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    std::fs::copy(fixture("rgb.png"), folder.path().join("a.png")).unwrap();
+    std::fs::write(folder.path().join("b.png"), claims(53, 36)).unwrap();
+    let source = open(&[folder.path()]).unwrap();
+    let error = all_bytes(&*source, &layout(&*source, &image_request()), 0).unwrap_err().to_string();
+    let expected = "b.png: it has 53 × 36 pixels, but the first picture has 53 × 37: give a size for all (image_size)";
+    assert!(error.ends_with(expected), "{error}");
+    let wrong = OpenOptions { image_channels: Some(4), ..OpenOptions::default() };
+    assert_eq!(refusal_with(&[folder.path()], &wrong), "pictures have 1 or 3 channels, not 4");
+    assert_eq!(refusal_with(&[folder.path()], &sized(0, 5)), "the sides of a picture must be from 1 to 16384 pixels");
+}
+
+#[test]
+fn flipped_bits_never_panic() {
+    let folder = TempDir::new().unwrap();
+    let mut dice = Dice(4);
+    let (mut good, mut bad) = (0, 0);
+    for name in NAMES {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let path = folder.path().join(name);
+        for _ in 0..100 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + dice.below(4) {
+                let place = dice.below(bytes.len() as u64) as usize;
+                bytes[place] = dice.next() as u8;
+            }
+            if dice.below(8) == 0 {
+                bytes.truncate(dice.below(bytes.len() as u64) as usize);
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            let Ok(source) = open_with(&[&path], &sized(8, 8)) else {
+                bad += 1;
+                continue;
+            };
+            match all_bytes(&*source, &layout(&*source, &image_request()), 0) {
+                Ok(_) => good += 1,
+                Err(_) => bad += 1,
+            }
+        }
+    }
+    assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
