@@ -42,13 +42,13 @@ lint: ## Formatting and lints, warnings denied
 	cargo clippy --workspace --all-targets -- -D warnings
 
 lint-python: $(VENV)/ready ## The same for Python
-	$(VENV)/bin/ruff check python tools tests examples
-	$(VENV)/bin/ruff format --check python tools tests examples
+	$(VENV)/bin/ruff check python tools tests examples benches
+	$(VENV)/bin/ruff format --check python tools tests examples benches
 
 fmt: $(VENV)/ready ## Format the code
 	cargo fmt --all
-	$(VENV)/bin/ruff check --fix --quiet python tools tests examples
-	$(VENV)/bin/ruff format --quiet python tools tests examples
+	$(VENV)/bin/ruff check --fix --quiet python tools tests examples benches
+	$(VENV)/bin/ruff format --quiet python tools tests examples benches
 
 bench: package ## Time the parts that must be fast
 	cargo bench --workspace

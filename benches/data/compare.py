@@ -261,10 +261,10 @@ def main():
         print(f"{'':22} {'rows/s':>11} {'CPU s':>8} {'peak MiB':>9} {'rows':>9} {'sum':>14}")
         for name, runs in found.items():
             if runs:
-                middle = lambda key: sorted(run[key] for run in runs)[len(runs) // 2]  # noqa: E731
-                speed, rows = middle("rows") / middle("seconds"), middle("rows")
+                middle = {key: sorted(run[key] for run in runs)[len(runs) // 2] for key in runs[0]}
+                speed, rows = middle["rows"] / middle["seconds"], middle["rows"]
                 peak = max(run["peak"] for run in runs) / 2**20
-                print(f"{name:22} {speed:11,.0f} {middle('cpu'):8.2f} {peak:9.0f} {rows:9} {middle('sum'):14.1f}", flush=True)
+                print(f"{name:22} {speed:11,.0f} {middle['cpu']:8.2f} {peak:9.0f} {rows:9} {middle['sum']:14.1f}", flush=True)
 
 
 if __name__ == "__main__":

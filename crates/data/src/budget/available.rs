@@ -31,8 +31,11 @@ pub fn available(root: &Path) -> Available {
     match [machine, cgroup].into_iter().flatten().min() {
         Some((bytes, what)) => {
             let memory_bytes = (bytes / SHARE).min(MOST_BYTES);
-            let capped = if memory_bytes == MOST_BYTES { "at most 1 GiB of a" } else { "a" };
-            Available { memory_bytes, reason: format!("{capped} quarter of {what}") }
+            let reason = match memory_bytes {
+                MOST_BYTES => "the most that is taken unasked".to_owned(),
+                _ => format!("a quarter of {what}"),
+            };
+            Available { memory_bytes, reason }
         }
         None => Available { memory_bytes: UNKNOWN_BYTES, reason: "memory cannot be read here".to_owned() },
     }
