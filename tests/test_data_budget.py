@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import BINARY
 from data_sources import FORMATS, MAKERS, SHUFFLES, formats_read, make
 from memory_limit import group, kills
 
@@ -59,3 +60,19 @@ def test_a_budget_below_the_floor_is_refused_before_anything_is_read(tmp_path):
     for found in run(made, 256 << 10, epochs=1):
         assert "that this needs at least" in found["refused"] and found["floor_bytes"] > 256 << 10, found
         assert found["peak_bytes"] < 4 * MIB, found
+
+
+@pytest.mark.parametrize("memory", [8 * MIB, 32 * MIB])
+@pytest.mark.parametrize(("kind", "order"), [("csv", "block"), ("npy", "global"), ("parquet", "none")])
+def test_convert_holds_its_writer_inside_the_budget_too(tmp_path, kind, order, memory):
+    made = make(kind, tmp_path, ROWS // 3)
+    # What the command itself takes besides, before it has a budget.
+    with group(int(MOST * memory) + 4 * MIB) as folder:
+        if folder is None:
+            pytest.skip("no cgroup can be made here")
+        for output in ("out.parquet", "out.npy"):
+            command = [BINARY, "data", "convert", *made.paths, "-o", tmp_path / output, "--memory", memory, "--shuffle", order, "--quiet"]
+            enters = ["sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh", *map(str, command)]
+            done = subprocess.run(enters, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0 and kills(folder) == 0, (done.returncode, done.stderr)
+            assert f"{made.rows} rows" in done.stdout

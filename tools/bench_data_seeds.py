@@ -24,14 +24,17 @@ MIB = 1 << 20
 
 
 def measured(code, *arguments):
-    """Runs Python code in a process; gives what it printed, its peak, seconds, and seconds of CPU."""
+    """Runs Python code in a process; gives its exit code, the last line it printed, its peak, seconds, and seconds of CPU."""
     began = time.perf_counter()
-    child = subprocess.Popen([sys.executable, *code, *arguments], stdout=subprocess.PIPE, text=True, env={**os.environ, **QUIET})
-    printed = child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - began
-    return child.returncode, printed.strip(), usage.ru_maxrss << 10, seconds, usage.ru_utime + usage.ru_stime
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen([sys.executable, *code, *arguments], stdout=said, stderr=said, text=True, env={**os.environ, **QUIET})
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - began
+        said.seek(0)
+        # The last line is the result, or the error; what frameworks say stands before it.
+        last = ([""] + said.read().splitlines())[-1]
+    return child.returncode, last, usage.ru_maxrss << 10, seconds, usage.ru_utime + usage.ru_stime
 
 
 def imports(script):
@@ -64,7 +67,7 @@ def main():
                 warm(folder / FILES.get(case, "rows.npy"))
                 runs = [measured([str(script)], str(folder)) for _ in range(given.times)]
                 if any(run[0] for run in runs):
-                    print(f"{case:13} {how:13} failed: exit code {max(run[0] for run in runs)}", flush=True)
+                    print(f"{case:13} {how:13} failed: {next(run[1] for run in runs if run[0])}", flush=True)
                     continue
                 peak = max(run[2] for run in runs)
                 seconds, cpu = (statistics.median(run[at] for run in runs) for at in (3, 4))

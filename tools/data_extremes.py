@@ -59,8 +59,10 @@ def no_line_end(folder):
 
 
 def json_line(folder):
-    """A JSON object of 2 GiB on one line."""
-    return Made("a JSON line of 2 GiB", [_line(folder, "long.jsonl", b'{"id":0}\n{"id":1,"text":"', b"x", b'"}\n')], 2)
+    """Short JSON objects, then one of 2 GiB on one line."""
+    return Made(
+        "a JSON line of 2 GiB", [_line(folder, "long.jsonl", b'{"id":0}\n' * 100_000 + b'{"id":1,"text":"', b"x", b'"}\n')], 100_001
+    )
 
 
 def _many(folder, content, end):

@@ -2,7 +2,8 @@
 //!
 //! In: [`Rows`] of one layout, as many times as there are. Out: a file of required columns, packed with Zstandard, one page per
 //! column and row group: what our own reader reads with the least work. Memory: a row group before it is packed
-//! ([`GROUP_BYTES`]) and a column of it after. Not here: text, and values that may be missing (NaN stays NaN).
+//! and a column of it after ([`ParquetWriter::held_bytes`]), and 24 bytes for each column of each group, for the footer. Not here:
+//! text, and values that may be missing (NaN stays NaN).
 
 mod thrift;
 
@@ -14,8 +15,10 @@ use self::thrift::Thrift;
 use crate::DataError;
 use crate::layout::{Column, DType, Layout, Rows};
 
-/// Bytes of a row group before it is packed.
+/// Bytes of a row group before it is packed, where there is memory for it.
 pub const GROUP_BYTES: usize = 8 << 20;
+/// What Zstandard holds for itself at level 1, and the buffer of the file.
+const PACKER_BYTES: usize = 1 << 20;
 const MAGIC: &[u8] = b"PAR1";
 /// Numbers of the codec and of encodings in the format.
 const ZSTD: i32 = 6;
@@ -46,6 +49,24 @@ pub struct ParquetWriter {
 impl ParquetWriter {
     /// Begins a file; `columns` are those of the source, and give the names.
     pub fn create(path: &Path, layout: &Layout, columns: &[Column]) -> Result<ParquetWriter, DataError> {
+        ParquetWriter::with_groups(path, layout, columns, GROUP_BYTES)
+    }
+
+    /// What a writer with row groups of so many bytes holds at most.
+    pub fn held_bytes(layout: &Layout, group_bytes: usize) -> u64 {
+        let rows = group_rows(layout, group_bytes);
+        let widest = layout.fields.iter().map(|field| kept_bytes(field.dtype)).max().unwrap_or(0);
+        let group = rows.saturating_mul(kept_row_bytes(layout));
+        (group + zstd::zstd_safe::compress_bound(rows * widest) + PACKER_BYTES) as u64
+    }
+
+    /// Begins a file with row groups of about so many bytes, one row at least.
+    pub fn with_groups(
+        path: &Path,
+        layout: &Layout,
+        columns: &[Column],
+        group_bytes: usize,
+    ) -> Result<ParquetWriter, DataError> {
         let io = |error: std::io::Error| DataError::io(path, &error);
         let name = path.file_name().ok_or_else(|| DataError::Path {
             path: path.display().to_string(),
@@ -54,10 +75,12 @@ impl ParquetWriter {
         let partial = path.with_file_name(format!(".{}.{}.partial", name.to_string_lossy(), std::process::id()));
         let packer = zstd::bulk::Compressor::new(1).map_err(io)?;
         let columns = names(layout, columns);
-        let group_rows = (GROUP_BYTES / layout.row_bytes().max(1)).max(1);
+        let group_rows = group_rows(layout, group_bytes);
         let mut out = BufWriter::new(File::create(&partial).map_err(io)?);
         out.write_all(MAGIC).map_err(io)?;
-        let buffers = columns.iter().map(|_| Vec::new()).collect();
+        // Their full size at once: a buffer that grows holds up to three times as much.
+        let buffers =
+            columns.iter().map(|(_, dtype, ..)| Vec::with_capacity(group_rows * kept_bytes(*dtype))).collect();
         let (path, written) = (path.to_owned(), MAGIC.len() as u64);
         let (groups, out) = (Vec::new(), Some(out));
         Ok(ParquetWriter {
@@ -257,6 +280,22 @@ fn schema(node: &mut Thrift, name: &str, dtype: DType) {
     }
     if dtype == DType::F16 {
         node.struct_field(10, |logical| logical.struct_field(15, |_| {}));
+    }
+}
+
+fn group_rows(layout: &Layout, group_bytes: usize) -> usize {
+    (group_bytes / kept_row_bytes(layout).max(1)).max(1)
+}
+
+fn kept_row_bytes(layout: &Layout) -> usize {
+    layout.fields.iter().map(|field| field.elements() * kept_bytes(field.dtype)).sum()
+}
+
+/// Bytes of a value in a buffer.
+fn kept_bytes(dtype: DType) -> usize {
+    match dtype {
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 => 4,
+        other => other.bytes(),
     }
 }
 

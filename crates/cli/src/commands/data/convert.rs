@@ -1,6 +1,6 @@
 //! `brimful data convert`: rows into another file. In: a source, an order, a name. Out: the file, under its name only when it is whole;
-//! one line that says what was written. A signal ends it between two batches, and nothing is left. What a writer holds is small beside
-//! the budget and not counted by it.
+//! one line that says what was written. A signal ends it between two batches, and nothing is left. What the
+//! writer holds is a part of the budget.
 
 use brimful_core::bytes::human;
 use brimful_data::DataError;
@@ -8,7 +8,7 @@ use brimful_data::layout::{Layout, Rows};
 use brimful_data::loader::Loader;
 use brimful_data::source::Source;
 use brimful_data::write::npy::NpyWriter;
-use brimful_data::write::parquet::ParquetWriter;
+use brimful_data::write::parquet::{GROUP_BYTES, ParquetWriter};
 
 use super::args::ConvertArgs;
 use super::bad_rows;
@@ -17,15 +17,22 @@ use super::progress::Progress;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 
+/// A row group takes no more of the budget than one part of so many.
+const GROUP_SHARE: u64 = 8;
+
 /// Reads all rows and writes them.
 pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<Exit> {
     let source = args.source.open()?;
     let layout = args.source.layout(&*source, false)?;
     let kind = Kind::of(args, &layout)?;
-    let loader = Loader::new(source.clone(), layout, args.source.options(&args.order)?)?;
+    let mut options = args.source.options(&args.order)?;
+    let (group_bytes, writer_bytes) = kind.held(&layout, options.memory_bytes);
+    options.memory_bytes = options.memory_bytes.saturating_sub(writer_bytes);
+    let loader = Loader::new(source.clone(), layout, options).map_err(|error| with_writer(error, writer_bytes))?;
     // Until here there is nothing to remove: a signal ends it at once.
     let interrupt = Interrupt::new()?;
-    match write(args, output, (kind, &*source, &loader), &interrupt) {
+    let writer = || Writer::create(kind, args, &*source, loader.layout(), group_bytes);
+    match write(args, output, (writer_bytes, &loader), writer, &interrupt) {
         Err(error) if matches!(error.downcast_ref(), Some(DataError::Interrupted)) => {
             output::error(&error.context(format!("{} was not written", args.output.display())));
             Ok(Exit::Job(interrupt.code()))
@@ -34,13 +41,27 @@ pub fn run(args: &ConvertArgs, output: &Output) -> anyhow::Result<Exit> {
     }
 }
 
+/// The writer holds a part of the budget, of which the plan does not know.
+fn with_writer(error: DataError, writer_bytes: u64) -> DataError {
+    match error {
+        DataError::BelowFloor { memory_bytes, floor_bytes, why, fix } => DataError::BelowFloor {
+            memory_bytes: memory_bytes + writer_bytes,
+            floor_bytes: floor_bytes.saturating_add(writer_bytes),
+            why,
+            fix,
+        },
+        other => other,
+    }
+}
+
 fn write(
     args: &ConvertArgs,
     output: &Output,
-    (kind, source, loader): (Kind, &dyn Source, &Loader),
+    (writer_bytes, loader): (u64, &Loader),
+    writer: impl FnOnce() -> anyhow::Result<Writer>,
     interrupt: &Interrupt,
 ) -> anyhow::Result<()> {
-    let mut writer = Writer::create(kind, args, source, loader.layout())?;
+    let mut writer = writer()?;
     let mut progress = Progress::new(loader.plan().epoch_rows, args.quiet);
     let mut batches = loader.epoch(0)?;
     let mut rows = 0;
@@ -53,7 +74,7 @@ fn write(
     writer.finish()?;
     drop(progress);
     let bytes = std::fs::metadata(&args.output).map(|file| file.len()).unwrap_or(0);
-    let held = human(loader.figures().ledger.peak_bytes);
+    let held = human(loader.figures().ledger.peak_bytes + writer_bytes);
     let mut text = format!("{}: {rows} rows, {}, within {held} of memory\n", args.output.display(), human(bytes));
     text.push_str(&bad_rows(&loader.figures(), "were left out or not known"));
     output.write(&text)
@@ -76,6 +97,17 @@ impl Kind {
             _ => anyhow::bail!("{}: only .npy and .parquet are written", args.output.display()),
         }
     }
+
+    /// Bytes of a row group, and what a writer of it takes of a budget.
+    fn held(self, layout: &Layout, memory_bytes: u64) -> (usize, u64) {
+        match self {
+            Kind::Npy => (0, 0),
+            Kind::Parquet => {
+                let group_bytes = GROUP_BYTES.min((memory_bytes / GROUP_SHARE) as usize);
+                (group_bytes, ParquetWriter::held_bytes(layout, group_bytes))
+            }
+        }
+    }
 }
 
 /// A file of one of them.
@@ -85,11 +117,20 @@ enum Writer {
 }
 
 impl Writer {
-    fn create(kind: Kind, args: &ConvertArgs, source: &dyn Source, layout: &Layout) -> anyhow::Result<Writer> {
+    fn create(
+        kind: Kind,
+        args: &ConvertArgs,
+        source: &dyn Source,
+        layout: &Layout,
+        group_bytes: usize,
+    ) -> anyhow::Result<Writer> {
         let path = &args.output;
         Ok(match kind {
             Kind::Npy => Writer::Npy(NpyWriter::create(path, &layout.fields[0])?),
-            Kind::Parquet => Writer::Parquet(Box::new(ParquetWriter::create(path, layout, source.columns())?)),
+            Kind::Parquet => {
+                let writer = ParquetWriter::with_groups(path, layout, source.columns(), group_bytes)?;
+                Writer::Parquet(Box::new(writer))
+            }
         })
     }
 
