@@ -11,6 +11,7 @@
 
 mod bad;
 mod csv;
+mod ipc;
 mod jsonl;
 pub mod npy;
 pub mod npz;
@@ -45,7 +46,8 @@ pub struct Format {
 pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataError>;
 
 /// Every format that is read.
-pub const FORMATS: &[Format] = &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT];
+pub const FORMATS: &[Format] =
+    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, ipc::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
