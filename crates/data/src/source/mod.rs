@@ -12,6 +12,7 @@
 mod bad;
 mod csv;
 pub mod images;
+mod ipc;
 mod jsonl;
 pub mod npy;
 pub mod npz;
@@ -47,7 +48,7 @@ pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataErro
 
 /// Every format that is read.
 pub const FORMATS: &[Format] =
-    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT, images::FORMAT];
+    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, ipc::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT, images::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
