@@ -7,6 +7,7 @@ counted: memory that files are mapped into, and the GPU's. It slows a job down t
 `data check`. Like the agent it is loaded without the package around it.
 """
 
+import atexit
 import json
 import linecache
 import os
@@ -21,8 +22,8 @@ import tracemalloc
 #: Frames that are kept of each allocation: enough to come from inside pandas or Keras to the user's line.
 FRAMES = 10
 TICK_SECONDS = 0.02
-#: Looking again costs: only for so much more, and for no more than this share of the time.
-MORE = 1.1
+#: Looking again costs: only for so much more, and for no more than this share of the time; but always for as much more as this.
+MORE, MUCH_MORE = 1.1, 1.5
 SHARE_OF_TIME = 0.2
 #: What is less than this is not worth a line.
 LEAST_BYTES = 1 << 20
@@ -115,14 +116,21 @@ class Looking(threading.Thread):
                 still = still + 1 if abs(now[0] - last[0]) < LEAST_BYTES else 0
                 last = now
                 settled = still == 5 and now[0] > self._looked_at + LEAST_BYTES
-                if (now[0] > self._looked_at * MORE + LEAST_BYTES or settled) and self._may():
+                if (now[0] > self._looked_at * MORE + LEAST_BYTES or settled) and self._may(now[0]):
                     self._look(now[0])
             except Exception as error:  # The job goes on, whatever happens here.
                 sys.stderr.write("brimful: memory is not looked at any more: %s: %s\n" % (type(error).__name__, error))
                 return
 
-    def _may(self):
-        return self._spent <= SHARE_OF_TIME * (time.monotonic() - self._began)
+    def _may(self, held):
+        # As often as it grows by half: a few times in all.
+        return held > self._looked_at * MUCH_MORE or self._spent <= SHARE_OF_TIME * (time.monotonic() - self._began)
+
+    def at_exit(self):
+        """The last look, if more is held than ever."""
+        held = anonymous_bytes()
+        if held > self._looked_at + LEAST_BYTES:
+            self._look(held)
 
     def _put_down(self, grown):
         """Growth beside Python's to the line that runs; what shrinks was most likely the latest."""
@@ -178,14 +186,13 @@ class Looking(threading.Thread):
 def install(folder):
     """Looks at this process, and at those that it forks."""
 
-    def start():
-        tracemalloc.start(FRAMES)
-        Looking(folder).start()
-
     def again():
         # What the parent allocated is the parent's.
         tracemalloc.clear_traces()
         Looking(folder).start()
 
+    tracemalloc.start(FRAMES)
+    looking = Looking(folder)
+    looking.start()
+    atexit.register(looking.at_exit)
     os.register_at_fork(after_in_child=again)
-    start()
