@@ -67,3 +67,33 @@ def test_the_peak_is_the_budget_and_the_interpreter_s_own(files, kind, shuffle, 
     assert seen["peak"] <= seen["own"] + 1.05 * budget_mib * MIB, seen
     # All of it is the system's again.
     assert seen["after"] <= seen["own"] + 16 * MIB, seen
+
+
+SQL = """
+import json, re, sys
+import duckdb, pyarrow
+from brimful import data
+status = lambda name: int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) << 10
+with data.sql("select 1 as a", memory="64MiB") as query:
+    list(query)
+own, rows, said = status("VmHWM"), 0, ""
+try:
+    with data.sql(f"select * from '{sys.argv[1]}' order by hash(c1)", memory=int(sys.argv[2])) as query:
+        for columns in query:
+            rows += len(columns["c0"])
+except data.DataError as error:
+    said = str(error)
+print(json.dumps({"rows": rows, "own": own, "peak": status("VmHWM"), "said": said}))
+"""
+
+
+@pytest.mark.parametrize("budget_mib", (24, 128))
+def test_duckdb_stays_inside_the_budget_too(files, budget_mib):
+    pytest.importorskip("duckdb")
+    command = [sys.executable, "-c", SQL, files / "p.parquet", str(budget_mib * MIB)]
+    run = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    seen = json.loads(run.stdout)
+    # Too little is said in one sentence; enough gives all rows. The peak is inside the budget, but for what a failure leaves.
+    assert (seen["rows"] == 200_000 and not seen["said"]) if budget_mib > 100 else "give more memory" in seen["said"], seen
+    assert seen["peak"] <= seen["own"] + max(1.05 * budget_mib, 48) * MIB, seen

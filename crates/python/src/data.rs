@@ -16,7 +16,7 @@ use brimful_data::layout::{Conversion, DType, Kind, Layout, Request};
 use brimful_data::loader::{Batch, Batches, Loader, Position};
 use brimful_data::order::Shard;
 use brimful_data::plan::{BatchOptions, Plan};
-use brimful_data::source::{CsvOptions, OpenOptions, Source, open};
+use brimful_data::source::{self, CsvOptions, OpenOptions, Source, open};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -101,7 +101,7 @@ impl Wanted {
             separate: self.separate,
             conversions: categories.chain(hashed).collect(),
         };
-        Layout::new(source.columns(), &request)
+        source::layout(source, &request)
     }
 }
 
@@ -198,6 +198,12 @@ impl DataSource {
     #[getter]
     fn rows(&self) -> u64 {
         self.0.rows()
+    }
+
+    /// What the numbers of the column `label` mean, where folders name the classes.
+    #[getter]
+    fn classes(&self) -> Vec<String> {
+        self.0.classes().to_vec()
     }
 
     /// Bytes of all files.

@@ -62,7 +62,10 @@ def open(
     }
     given = settings.paths(paths)
     wanted = settings.wanted(columns, labels, dtype, label_dtype, categories, hashed)
-    return Dataset(_native.DataSource(given, opening), given, opening, wanted)
+    source = _native.DataSource(given, opening)
+    if source.classes and wanted["columns"] is None and not wanted["labels"]:
+        wanted["labels"] = ["label"]
+    return Dataset(source, given, opening, wanted)
 
 
 class Dataset(Work):
@@ -87,6 +90,11 @@ class Dataset(Work):
     def types(self) -> dict[str, str]:
         """The type of each column, with the shape where a row's value is an array: ``float32``, ``text``, ``uint8[28, 28]``."""
         return {name: f"{kind}{shape}" if shape else kind for name, kind, shape in self._source.columns}
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the folders that are the classes of pictures; labels are their places in this list. Empty elsewhere."""
+        return self._source.classes
 
     @property
     def format(self) -> str:

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from brimful.fitting.memory import human
+
 from . import settings
 from .arrow import pyarrow
 from .errors import DataError
@@ -21,7 +23,9 @@ from .writers import replaced
 DERATED = 1.6
 #: DuckDB wants about this much for each of its threads.
 THREAD_BYTES = 128 << 20
-BATCH_ROWS = 65536
+#: Rows of a batch of the result: at most so many, and at most this share of the budget.
+MOST_ROWS = 65536
+BATCH_SHARE = 64
 
 
 def sql(query: str, memory: str | int | None = None, scratch: str | os.PathLike | None = None, threads: int | None = None) -> Query:
@@ -52,13 +56,15 @@ class Query:
         self.memory_bytes = budget
         self._duckdb, self._text = duckdb, query
         self._connection = duckdb.connect(config=config)
+        # It would come between what the caller prints.
+        self._connection.execute("set enable_progress_bar = false")
         try:
             kinds = [statement.type for statement in self._connection.extract_statements(query)]
             # Described now, so that mistakes are said at once; `execute` would keep a second copy of the result.
             self._relation = self._connection.sql(query) if kinds == [duckdb.StatementType.SELECT] else None
         except duckdb.Error as error:
             self.close()
-            raise DataError(f"DuckDB: {error}") from error
+            raise self._said(error) from error
         if self._relation is None:
             self.close()
             raise DataError("this is not one statement that gives rows: write one query that begins with select")
@@ -71,10 +77,11 @@ class Query:
     def __repr__(self) -> str:
         return f"query of {len(self.columns)} columns: {', '.join(self.columns)}"
 
-    def as_arrow(self, batch_rows: int = BATCH_ROWS) -> Any:
+    def as_arrow(self, batch_rows: int | None = None) -> Any:
         """A `pyarrow.RecordBatchReader` of the result."""
         pyarrow()
-        return self._relation.to_arrow_reader(batch_rows)
+        fits = self.memory_bytes // BATCH_SHARE // (8 * max(1, len(self.columns)))
+        return self._relation.to_arrow_reader(batch_rows or max(1, min(MOST_ROWS, fits)))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.as_arrow().__arrow_c_stream__(requested_schema)
@@ -82,14 +89,22 @@ class Query:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.batches()
 
-    def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[dict[str, Any]]:
-        """The result as dictionaries of NumPy arrays, so many rows at a time."""
+    def batches(self, batch_rows: int | None = None) -> Iterator[dict[str, Any]]:
+        """The result as dictionaries of NumPy arrays, so many rows at a time, or as many as fit the budget well."""
         try:
             for batch in self.as_arrow(batch_rows):
                 yield {name: column.to_numpy(zero_copy_only=False) for name, column in zip(batch.schema.names, batch.columns)}
                 del batch
         except self._duckdb.Error as error:
-            raise DataError(f"DuckDB: {error}") from error
+            raise self._said(error) from error
+
+    def _said(self, error: Exception) -> DataError:
+        """DuckDB's error; what it advises in many lines when memory runs out is done already, but for one thing."""
+        if isinstance(error, self._duckdb.OutOfMemoryException):
+            return DataError(
+                f"DuckDB cannot do this query with {human(self.memory_bytes)}, even on the disk: give more memory, or ask for less"
+            )
+        return DataError(f"DuckDB: {error}")
 
     def save(self, path: str | os.PathLike) -> Any:
         """Write the result as Parquet, and open it as a data set."""
@@ -101,7 +116,7 @@ class Query:
             try:
                 self._relation.write_parquet(str(part))
             except self._duckdb.Error as error:
-                raise DataError(f"DuckDB: {error}") from error
+                raise self._said(error) from error
         return open(path)
 
     def close(self) -> None:

@@ -12,6 +12,7 @@
 mod bad;
 mod csv;
 pub mod images;
+mod ipc;
 mod jsonl;
 pub mod npy;
 pub mod npz;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::DataError;
-use crate::layout::{Column, Layout, Rows};
+use crate::layout::{Column, Layout, Request, Rows};
 
 pub use paths::expand;
 
@@ -47,7 +48,7 @@ pub type Open = fn(&[PathBuf], &OpenOptions) -> Result<Arc<dyn Source>, DataErro
 
 /// Every format that is read.
 pub const FORMATS: &[Format] =
-    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT, images::FORMAT];
+    &[csv::FORMAT, jsonl::FORMAT, parquet::FORMAT, ipc::FORMAT, npy::FORMAT, npz::FORMAT, zarr::FORMAT, images::FORMAT];
 
 /// What the caller says about the files. What a format does not know it does not look at.
 #[derive(Clone, Debug, Default)]
@@ -206,6 +207,13 @@ pub fn open(given: &[String], options: &OpenOptions) -> Result<Arc<dyn Source>, 
         None => by_path(&paths[0])?,
     };
     (format.open)(&paths, options)
+}
+
+/// The fields that a request asks of a source. Where folders name the classes, these are the labels unless others are asked for.
+pub fn layout(source: &dyn Source, request: &Request) -> Result<Layout, DataError> {
+    let named = !source.classes().is_empty() && request.columns.is_none() && request.labels.is_empty();
+    let labels = if named && !request.separate { vec!["label".to_owned()] } else { request.labels.clone() };
+    Layout::new(source.columns(), &Request { labels, ..request.clone() })
 }
 
 fn by_name(name: &str) -> Result<&'static Format, DataError> {

@@ -274,7 +274,7 @@ impl SourceArgs {
         }
         let (columns, labels) = (self.columns.clone(), self.labels.clone());
         let request = Request { columns, labels, dtype, separate, conversions, ..Request::default() };
-        Ok(Layout::new(source.columns(), &request)?)
+        Ok(source::layout(source, &request)?)
     }
 
     /// The budget, and where it comes from if nobody gave it.

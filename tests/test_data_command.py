@@ -1,0 +1,126 @@
+"""`brimful data …` as a person types it, and `data check` around a script that holds too much."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import BINARY
+
+MIB = 1 << 20
+
+
+def data(*words, cwd, code=0, **environment):
+    run = subprocess.run(
+        [BINARY, "data", *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "BRIMFUL_PYTHON": sys.executable, **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert run.returncode == code, run.stderr
+    return run
+
+
+@pytest.fixture
+def table(tmp_path):
+    """1,000 rows; one of them is bad."""
+    lines = ["a,b,name,y"] + [f"{row},{row / 8},n{row % 3},{row % 2}" for row in range(1000)]
+    lines[500] = "499,oops,n1,1"
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_a_plan_before_anything_is_read(table):
+    """The verdict comes first, the parts add up, a budget that is too small has an exit code of its own."""
+    said = data("plan", "t.csv", "--memory", "8MiB", "--type", "b=float64", cwd=table).stdout
+    assert said.startswith("It fits: at most ") and "of 8.00 MiB." in said and "1 columns of text are left out: name" in said
+    plan = json.loads(data("plan", "t.csv", "--memory", "8MiB", "--format", "json", cwd=table).stdout)
+    parts = [plan[f"{name}_bytes"] for name in ("index", "reading", "window", "batch")]
+    assert plan["schema"] == 1 and sum(parts) == plan["expected_bytes"] <= 8 * MIB and plan["rows"] == 1000
+    small = data("plan", "t.csv", "--memory", "1KiB", cwd=table, code=1)
+    assert "1.00 KiB is less than the" in small.stderr and "Give at least that much memory" in small.stderr
+
+
+def test_bad_rows_are_handled_as_told(table):
+    """They stop with file and line, or are counted and left out."""
+    words = ["t.csv", "--columns", "a,b,y", "--type", "b=float64"]
+    assert "t.csv, line 501: 'oops' in column 'b' is not float64" in data("describe", *words, cwd=table, code=2).stderr
+    found = json.loads(data("describe", *words, "--bad-rows", "skip", "--format", "json", cwd=table).stdout)
+    assert (found["rows"], found["bad_rows"]) == (999, 1)
+    a = next(column for column in found["columns"] if column["name"] == "a")
+    rows = [row for row in range(1000) if row != 499]
+    assert (a["min"], a["max"], a["missing"]) == (0, 999, 0)
+    assert a["mean"] == pytest.approx(np.mean(rows)) and a["std"] == pytest.approx(np.std(rows))
+
+
+@pytest.mark.parametrize("shuffle", ["none", "global"])
+def test_convert_writes_all_rows_in_the_order_that_was_asked_for(table, shuffle):
+    """And nothing where the name is not one of a format that is written."""
+    words = ["t.csv", "--columns", "a,y", "--shuffle", shuffle, "--memory", "8MiB"]
+    assert "999" not in data("convert", *words, "-o", "t.npy", cwd=table).stderr
+    rows = np.load(table / "t.npy")
+    assert rows.dtype == np.float32 and sorted(rows[:, 0]) == list(range(1000))
+    assert (list(rows[:, 0]) == list(range(1000))) == (shuffle == "none")
+    data("convert", "t.npy", "-o", "t.parquet", cwd=table)
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(table / "t.parquet")
+    assert parquet.num_rows == 1000
+    assert "only .npy and .parquet are written" in data("convert", *words, "-o", "t.doc", cwd=table, code=2).stderr
+    assert sorted(os.listdir(table)) == ["t.csv", "t.npy", "t.parquet"]
+
+
+def test_a_sample_is_of_the_rows(table):
+    """Drawn without repetition, the same for the same seed."""
+    first = data("sample", "t.csv", "--columns", "a,y", "-n", 20, "--seed", 1, cwd=table).stdout
+    rows = [line.split(",") for line in first.splitlines()]
+    assert rows[0] == ["a", "y"] and len(rows) == 21 and len({row[0] for row in rows[1:]}) == 20
+    assert all(int(a) % 2 == int(y) for a, y in rows[1:])
+    assert first == data("sample", "t.csv", "--columns", "a,y", "-n", 20, "--seed", 1, cwd=table).stdout
+
+
+def test_bench_counts(table):
+    """Rows, CPU time and the ledger's peak inside the budget."""
+    words = ["t.csv", "--columns", "a,y", "--epochs", 3, "--memory", "8MiB", "--shuffle", "block", "--format", "json"]
+    found = json.loads(data("bench", *words, cwd=table).stdout)
+    assert found["rows"] == 3000 and 0 < found["ledger_peak_bytes"] <= 8 * MIB and found["cpu_seconds"] > 0
+
+
+SCRIPT = """
+import numpy as np
+
+def load():
+    first = np.ones(8_000_000)
+    return first.astype("float32")
+
+x = load()
+kept = np.full((6_000_000,), 2.0)
+print(x.sum() + kept.sum())
+import time
+time.sleep(1)
+raise SystemExit(3)
+"""
+
+
+def test_check_names_the_lines_that_hold_memory(tmp_path):
+    """At the peak: the array of 61 MiB and its copy of half that; the exit code is the script's own."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    run = data("check", "--", sys.executable, "train.py", cwd=tmp_path, code=3)
+    assert run.stdout == "20000000.0\n"
+    assert "held" in run.stderr and "train.py:5" in run.stderr, run.stderr
+    found = json.loads(data("check", "--format", "json", "--", sys.executable, "train.py", cwd=tmp_path, code=3).stdout.split("\n", 1)[1])
+    [process] = found["processes"]
+    held = {}
+    for holder in process["holders"]:
+        held[holder["place"]] = held.get(holder["place"], 0) + holder["bytes"]
+    assert 30 * MIB <= held["train.py:6"] <= 36 * MIB, held
+    assert "copies or converts" in next(holder["stage"] for holder in process["holders"] if holder["place"] == "train.py:6")
+    assert process["peak_bytes"] >= 90 * MIB
+
+
+def test_check_without_python_says_so(tmp_path):
+    """Nothing can be looked into."""
+    run = data("check", "--", "sh", "-c", "exit 4", cwd=tmp_path, code=4)
+    assert "no Python of the job could be looked into" in run.stderr
