@@ -178,7 +178,7 @@ def images(folder, rows):
         (folder / "pictures" / name).mkdir(parents=True)
     for number in range(rows):
         (folder / "pictures" / "ab"[number % 2] / f"{number:07d}.png").write_bytes(picture(number))
-    return Made("images", [folder / "pictures"], rows, {"dtype": "float64"}, 8 * 3 * PICTURE**2)
+    return Made("images", [folder / "pictures"], rows, {"dtype": "float64", "labels": "label"}, 8 * 3 * PICTURE**2)
 
 
 MAKERS = {made.__name__: made for made in (csv, csv_gz, csv_zst, jsonl, npy, npz, npz_packed, parquet, arrow, zarr, images)}

@@ -87,7 +87,7 @@ def tiny_arrays(folder):
 def tiny_pictures(folder):
     """A million pictures."""
     _many(folder / "pictures", picture, "png")
-    return Made("a million pictures", [folder / "pictures"], FILES, {}, 192)
+    return Made("a million pictures", [folder / "pictures"], FILES, {"labels": "label"}, 192)
 
 
 #: What is made, in which format, with which budgets in MiB, and in which orders.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use brimful_monitor::readings::cgroup::{groups_of, limits::left_bytes};
+use brimful_monitor::readings::cgroup::{groups_of, limits};
 use brimful_monitor::readings::memory::machine_memory;
 
 /// A quarter of what is left: the model, the framework and the page cache live from the rest.
@@ -24,11 +24,21 @@ pub struct Available {
     pub reason: String,
 }
 
+/// What the machine and the container leave to this process, and which of them decides.
+fn left(root: &Path) -> Option<(u64, &'static str)> {
+    let machine = machine_memory(root).available_bytes.map(|bytes| (bytes, "the machine's available memory"));
+    let cgroup = limits::left_bytes(root, &groups_of(root, None)).map(|bytes| (bytes, "what the container leaves"));
+    [machine, cgroup].into_iter().flatten().min()
+}
+
+/// Bytes that the machine and the container leave to this process, where that can be read; `root` is `/` but in tests.
+pub fn left_bytes(root: &Path) -> Option<u64> {
+    left(root).map(|(bytes, _)| bytes)
+}
+
 /// The default budget for this process; `root` is `/` but in tests.
 pub fn available(root: &Path) -> Available {
-    let machine = machine_memory(root).available_bytes.map(|bytes| (bytes, "the machine's available memory"));
-    let cgroup = left_bytes(root, &groups_of(root, None)).map(|bytes| (bytes, "what the container leaves"));
-    match [machine, cgroup].into_iter().flatten().min() {
+    match left(root) {
         Some((bytes, what)) => {
             let memory_bytes = (bytes / SHARE).min(MOST_BYTES);
             let reason = match memory_bytes {

@@ -8,6 +8,6 @@ mod available;
 mod ledger;
 mod slab;
 
-pub use available::{Available, available};
+pub use available::{Available, available, left_bytes};
 pub use ledger::{Lease, Ledger, LedgerFigures, Purpose};
 pub use slab::{Slab, SlabPool};
