@@ -60,8 +60,8 @@ TENSORFLOW = [
     # Plain 4201 MiB; 1292 at a batch of 32, 686 at 16. The images are 120 of each.
     Case("cnn_256.py", 2000),
     # Plain 318 MiB (683 in float64); it trains plainly from 152 on at a batch of 32, from 168 on at 4: most of it Adam's update of the embedding.
-    Case("embedding_lstm.py", 250, in_order=True),
-    double("embedding_lstm.py", 500, in_order=True),
+    Case("embedding_lstm.py", 300, in_order=True),
+    double("embedding_lstm.py", 600, in_order=True),
     # Plain 122 MiB (199 in float64); 21 to 32 at batches of 64 and 16.
     Case("cnn_28_loop.py", 64),
     double("cnn_28_loop.py", 128),
