@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import resource
+import time
 
 BACKEND = os.environ.get("KERAS_BACKEND", "tensorflow")
 BFC = os.environ.get("TF_CPU_ALLOCATOR_USE_BFC") == "true"
@@ -45,6 +46,18 @@ def free_bytes():
 def one_region():
     """Makes the pool one piece: it grows in regions, and a tensor lies in one of them."""
     _tensorflow().zeros([(free_bytes() - (16 << 20)) // 4])
+
+
+def settle():
+    """Waits until JAX has freed what its last program used, which it does in threads of its own: what comes back after the memory was
+    taken would be room for the next program, and the shortage would not be felt."""
+    if BACKEND != "jax":
+        return
+    same, before_bytes = 0, _address_space_bytes()
+    while same < 4:
+        time.sleep(0.05)
+        now_bytes = _address_space_bytes()
+        same, before_bytes = (same + 1 if now_bytes == before_bytes else 0), now_bytes
 
 
 def take(rest_bytes):

@@ -6,7 +6,6 @@ In: a description as JSON. Out: one line of JSON: what failed, where, and the la
 import json
 import random
 import sys
-import time
 
 import brimful.keras
 import keras
@@ -52,6 +51,7 @@ class Moments:
             return
         self.armed = None
         self.reached.append((self.step, moment))
+        hog.settle()
         hog.take(self.rest_bytes)
 
 
@@ -221,8 +221,7 @@ def wrap(made):
     def trained(batch):
         MOMENTS.begin_step()
         if MOMENTS.step in MOMENTS.stays:
-            # JAX frees what the last step used in threads of its own.
-            time.sleep(0.3)
+            hog.settle()
             hog.take(MOMENTS.rest_bytes)
         # As after two failures of an update: in blocks where the optimizer allows it.
         backend.lean = backend.lean or MOMENTS.blocks
