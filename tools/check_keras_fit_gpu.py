@@ -39,7 +39,7 @@ def convolutions():
         y = keras.layers.Conv2D(filters, 3, padding="same", activation="relu")(y)
         y = keras.layers.MaxPooling2D(2)(y)
     y = keras.layers.Dense(10, activation="softmax")(keras.layers.GlobalAveragePooling2D()(y))
-    return keras.Model(x, y), lambda rows: np.random.rand(rows, 128, 128, 3).astype("float32"), 4096
+    return keras.Model(x, y), lambda rows: np.random.default_rng(0).random((rows, 128, 128, 3), "float32"), 4096
 
 
 def attention():
