@@ -7,6 +7,9 @@
 //! Not counted: what other processes, a desktop included, hold on the device; and on a CPU, the memory of the system and
 //! of the Python process itself.
 
+mod data;
+mod names;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -15,6 +18,10 @@ use serde::Deserialize;
 
 use crate::bytes::{GIB, MIB};
 use crate::framework::Framework;
+
+use self::data::{DATA, mib};
+pub use self::names::UnknownDevice;
+use self::names::key;
 
 /// A kind of device, as lists group them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -306,204 +313,6 @@ pub fn tensorflow_reserve_bytes(free_bytes: u64, capability: ComputeCapability) 
 /// `bytes_limit` is 112583507968 of 150109880320.
 fn jax_limit_bytes(total_bytes: u64) -> u64 {
     (total_bytes / 4 * 3).div_ceil(2 * MIB) * 2 * MIB
-}
-
-/// A name that no device has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownDevice {
-    /// What was asked for.
-    pub name: String,
-    /// The ids that come close, the closest first.
-    pub close: Vec<&'static str>,
-}
-
-impl UnknownDevice {
-    fn of(name: &str) -> UnknownDevice {
-        let asked = key(name);
-        let mut close: Vec<_> = all()
-            .iter()
-            .filter_map(|d| {
-                let likeness = |k: String| {
-                    let part = asked.len() >= 2 && (k.contains(&asked) || asked.contains(&k));
-                    // Letters in another order, as in `rtx4900`, are the likeliest slip.
-                    let edits = if letters(&asked) == letters(&k) { 1 } else { distance(&asked, &k) };
-                    // A quarter of the letters may be wrong; beyond that two names are just two names.
-                    (part || edits <= 1 + asked.len().min(30) / 4).then_some((edits, !part))
-                };
-                Some((d.keys().filter_map(likeness).min()?, d.id.as_str()))
-            })
-            .collect();
-        close.sort();
-        close.truncate(4);
-        UnknownDevice { name: name.to_owned(), close: close.into_iter().map(|(_, id)| id).collect() }
-    }
-}
-
-impl fmt::Display for UnknownDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no device is called '{}'", self.name)?;
-        match self.close.as_slice() {
-            [] => f.write_str("; 'brimful devices' lists those that are known"),
-            close => write!(f, "; did you mean {}?", close.join(" or ")),
-        }
-    }
-}
-
-impl std::error::Error for UnknownDevice {}
-
-/// A name without what people write differently: letters and digits only, in lower case, no vendor in front.
-fn key(name: &str) -> String {
-    let mut key: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    for vendor in ["nvidia", "tesla", "geforce"] {
-        if let Some(rest) = key.strip_prefix(vendor).filter(|rest| !rest.is_empty()) {
-            key = rest.to_owned();
-        }
-    }
-    key
-}
-
-fn letters(text: &str) -> Vec<u8> {
-    let mut letters = text.as_bytes().to_vec();
-    letters.sort_unstable();
-    letters
-}
-
-/// The number of letters to insert, remove or replace to get from one text to the other. Cut at 30 letters.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(30).collect(), b.chars().take(30).collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
-fn mib(value: f64) -> u64 {
-    (value * MIB as f64) as u64
-}
-
-static DATA: LazyLock<Data> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("devices.json")).expect("devices.json is part of the program, and tested")
-});
-
-/// `devices.json`, as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Data {
-    kernels: KernelsData,
-    contexts: Vec<ContextData>,
-    gpus: Vec<GpuData>,
-    notebooks: Vec<NotebookData>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KernelsData {
-    kernels_mib: f64,
-    source: String,
-}
-
-/// `compute_capability` is `8.6`, or `8` for all of them that have no line of their own.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ContextData {
-    compute_capability: String,
-    context_mib: f64,
-    measured: bool,
-    source: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GpuData {
-    id: String,
-    name: String,
-    group: Group,
-    aliases: Vec<String>,
-    compute_capability: String,
-    marketed_gb: u32,
-    capacity_mib: f64,
-    capacity_from: CapacityFrom,
-    capacity_source: String,
-    #[serde(default)]
-    measured: Vec<Framework>,
-    notes: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NotebookData {
-    id: String,
-    name: String,
-    aliases: Vec<String>,
-    gpu: Option<String>,
-    gpus: u32,
-    host_ram_gib: f64,
-    host_ram_source: String,
-    notes: Option<String>,
-}
-
-impl Data {
-    fn devices(&self) -> Vec<Device> {
-        let mut devices: Vec<Device> = self.gpus.iter().map(GpuData::device).collect();
-        let notebooks: Vec<Device> = self
-            .notebooks
-            .iter()
-            .map(|n| n.device(devices.iter().find(|d| n.gpu.as_ref().is_some_and(|gpu| *gpu == d.id))))
-            .collect();
-        devices.extend(notebooks);
-        devices.push(Device {
-            aliases: vec!["host".to_owned()],
-            capacity_bytes: None,
-            capacity_source: "the memory that this machine allows".to_owned(),
-            // TensorFlow 2.21 with its BFC allocator on a CPU, 54 jobs.
-            measured: vec![Framework::TensorFlow],
-            ..Device::custom("cpu", 0, None)
-        });
-        devices
-    }
-}
-
-impl GpuData {
-    fn device(&self) -> Device {
-        let capability = self.compute_capability.parse().ok();
-        Device {
-            id: self.id.clone(),
-            group: self.group,
-            aliases: self.aliases.clone(),
-            marketed_gb: Some(self.marketed_gb),
-            capacity_from: self.capacity_from,
-            capacity_source: self.capacity_source.clone(),
-            notes: self.notes.clone(),
-            measured: self.measured.clone(),
-            ..Device::custom(&self.name, mib(self.capacity_mib), capability)
-        }
-    }
-}
-
-impl NotebookData {
-    fn device(&self, gpu: Option<&Device>) -> Device {
-        let ram = (self.host_ram_gib * GIB as f64) as u64;
-        let mut device = match gpu {
-            Some(gpu) => Device { measured: Vec::new(), notes: None, ..gpu.clone() },
-            None => Device { capacity_source: self.host_ram_source.clone(), ..Device::custom(&self.name, ram, None) },
-        };
-        device.id.clone_from(&self.id);
-        device.name.clone_from(&self.name);
-        device.aliases.clone_from(&self.aliases);
-        device.notes.clone_from(&self.notes);
-        device.group = Group::Notebook;
-        device.gpus = self.gpus;
-        device.host_ram_bytes = Some(ram);
-        device.host_ram_source = Some(self.host_ram_source.clone());
-        device
-    }
 }
 
 #[cfg(test)]
