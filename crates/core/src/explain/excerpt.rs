@@ -25,8 +25,11 @@ impl Excerpt {
     /// The line joined with those that may continue it, with a blank in between or without.
     pub fn joined(&self, between: &str) -> String {
         let mut text = self.line.text.trim_end().to_owned();
+        // Mail quotes line by line.
+        let quoted = text.starts_with("> ");
         for line in self.after.iter().take(WRAPPED_LINES) {
             let next = line.text.trim();
+            let next = if quoted { next.trim_start_matches(['>', ' ']) } else { next };
             let starts_anew =
                 ["Traceback", "File \"", "Exception", "During handling"].iter().any(|start| next.starts_with(start));
             if text.len() > LONGEST_MESSAGE || next.is_empty() || starts_anew || next.contains("ried to allocate") {

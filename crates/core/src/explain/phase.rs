@@ -204,6 +204,10 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     if makes_layer(frame) {
         return Some(Phase::LoadModel);
     }
+    // Old PyTorch computes any sum in a function called `forward`.
+    if has_any(&frame.file, &["autograd/_functions", "autograd/variable.py"]) {
+        return None;
+    }
     // Arrays on a device, whose functions are called as models are.
     if has_any(&frame.file, &["cupy/", "cupy\\"]) {
         return None;

@@ -103,6 +103,10 @@ fn judge(case: &Case) -> Option<Claim> {
             human(limit)
         ));
     }
+    // Keras takes the rows of a batch out of arrays with this one: what is copied before it can run are the arrays.
+    if copied && case.numbers.op.as_deref() == Some("GatherV2") && has(&failure.text, "copying input tensor") {
+        return Claim::likely("what was being copied is what the rows of each batch are taken from: whole arrays");
+    }
     let loads = |frame: &&Frame| has(&frame.function, "load") && has(&frame.function, "data");
     if let Some(frame) = frames().take(6).find(loads).filter(|_| case.phase() != Some(Phase::LoadModel)) {
         let function = &frame.function;

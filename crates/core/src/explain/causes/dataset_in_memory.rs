@@ -46,7 +46,9 @@ fn judge(case: &Case) -> Option<Claim> {
             .any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
         // Code that computes with arrays names what it handles, and not how much of it there is.
         let computes = |frame: &Frame| has_any(&frame.code, &[" * ", " + ", " - ", " / ", "**"]);
-        if small && arrays && failure.frames.last().is_some_and(computes) {
+        // Unless the function that does it is there to read the data.
+        let reads = |frame: &Frame| has_any(&frame.function, &["load_data", "read_data", "load_images", "read_images"]);
+        if small && arrays && failure.frames.last().is_some_and(|frame| computes(frame) && !reads(frame)) {
             return Claim::possible(format!(
                 "an array{of_array} was the last straw; what filled the memory before it is not said"
             ));

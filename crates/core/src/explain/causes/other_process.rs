@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::makes_layer;
 use super::super::sign::Resource;
-use super::super::sizes::{has_any, size_after};
+use super::super::sizes::{after, has_any, size_after, size_before};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
@@ -57,6 +57,18 @@ fn judge(case: &Case) -> Option<Claim> {
             human(counted_on),
             human(wanted)
         ));
+    }
+    if let Some(wanted) = empty(case) {
+        return Claim::likely(format!(
+            "the pool was empty, and had not even {}: there was hardly more of the device left when it was made",
+            human(wanted)
+        ));
+    }
+    if let Some(claim) = shown_before(case) {
+        return Some(claim);
+    }
+    if case.failure().is_some_and(|failure| has_any(&failure.text, &FIRST_USE)) {
+        return Claim::likely("it failed in what PyTorch sets up when the device is first used: it was full before");
     }
     let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");
     if let Some((free, capacity)) =
@@ -118,6 +130,37 @@ fn small_weight(case: &Case) -> Option<&Frame> {
     let failure = case.failure().filter(|failure| failure.sign.id == "cuda.out_of_memory")?;
     let made = failure.frames.last().filter(|frame| makes_layer(frame))?;
     has_any(&made.file, &SMALL_LAYERS).then_some(made)
+}
+
+/// Files of PyTorch's that run when a device is used for the first time, and ask it for next to nothing.
+const FIRST_USE: [&str; 3] = ["THCTensorRandom.cu", "THCGeneral.c", "CUDAGeneratorImpl.cpp"];
+
+/// No device that models are trained on has less: a pool that is made first has most of it.
+const SMALLEST_DEVICE_BYTES: u64 = 3 * GIB;
+
+/// What an empty pool could not give, where any device would have had it.
+fn empty(case: &Case) -> Option<u64> {
+    let pool = case.failure().filter(|_| case.numbers.limit_bytes().is_none())?;
+    let bar = case.seen("tensorflow.empty_pool")?;
+    let wanted = case.numbers.requested_bytes.filter(|&wanted| wanted <= SMALLEST_DEVICE_BYTES / 2)?;
+    (bar.line.abs_diff(pool.line) <= 2).then_some(wanted)
+}
+
+/// A device that `nvidia-smi` showed nearly full before the job was started.
+fn shown_before(case: &Case) -> Option<Claim> {
+    let failed = case.failure()?.line;
+    let started = case.sightings.iter().rfind(|seen| seen.sign.id == "shell.python" && seen.line < failed)?;
+    let rows: Vec<_> =
+        case.sightings.iter().filter(|seen| seen.sign.id == "cuda.smi" && seen.line < started.line).collect();
+    let chosen =
+        ["--device ", "--gpu ", "--gpu_id ", "--device=", "--gpu=", "VISIBLE_DEVICES=", "cuda:"].iter().find_map(
+            |option| after(&started.text, option)?.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok(),
+        );
+    let row = rows.get(chosen.unwrap_or(0))?;
+    let (used, all) = (size_before(&row.text, " / ")?, size_after(&row.text, "MiB / ")?);
+    let claim =
+        Claim::likely(format!("nvidia-smi showed {} of {} in use before the job was started", human(used), human(all)));
+    claim.filter(|_| used >= all / 4 * 3).map(|claim| Claim { lines: vec![row.line], ..claim })
 }
 
 /// A pool that still counts on as much has not filled the device itself.

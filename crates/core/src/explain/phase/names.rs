@@ -94,7 +94,9 @@ pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     }
     // Of what is got, set and added, only this is a model for sure: `get_model`, `add_weight`.
     let got = any(words, &["get", "set", "add"]) && any(words, &["model", "weight", "weights", "variable"]);
-    if (any(words, MAKES) && model) || got {
+    // JAX's programs keep weights and the optimizer's state in one: `init_train_state`.
+    let train_state = any(words, &["train", "training"]) && any(words, &["state"]);
+    if (any(words, MAKES) && (model || train_state)) || got {
         return Some(Phase::LoadModel);
     }
     // What goes in and out of a step is a batch.

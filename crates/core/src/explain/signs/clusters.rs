@@ -2,7 +2,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, has_any, quantity, size_after, size_before};
+use super::super::sizes::{Quantity, after, bytes_after, has, has_any, quantity, size_after, size_before};
 
 const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
 const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
@@ -254,14 +254,18 @@ fn kubernetes(text: &str, numbers: &mut Numbers) {
 }
 
 /// `slurmstepd: error: Exceeded job memory limit (4206736 > 4194304)`; the figures are KiB.
+/// Without a unit Slurm means kilobytes, in some versions bytes: no job has a limit of terabytes in kilobytes.
+fn slurm_bytes(found: Quantity) -> u64 {
+    let kilobytes = found.unit_bytes.is_none() && found.bytes() < 1 << 33;
+    found.bytes().saturating_mul(if kilobytes { 1024 } else { 1 })
+}
+
 fn slurm(text: &str, numbers: &mut Numbers) {
     let tail = after(text, "memory limit");
     if let Some((used, limit)) = tail.and_then(|tail| tail.split_once('>')) {
-        numbers.capacity_bytes =
-            quantity(limit).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+        numbers.capacity_bytes = quantity(limit).map(slurm_bytes);
         let used = used.trim_end().rsplit([' ', '(']).next().unwrap_or("");
-        numbers.process_bytes =
-            quantity(used).map(|found| found.bytes().saturating_mul(found.unit_bytes.map_or(1024, |_| 1)));
+        numbers.process_bytes = quantity(used).map(slurm_bytes);
     }
 }
 

@@ -92,6 +92,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("cuda.module", &["Failed to load in-memory CUBIN", "Failed to load PTX"], Weight::Failure)
     },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
+    // What stands above it was seen before the job.
+    Sign { ..Sign::new("shell.python", &["$ python", "$ CUDA_VISIBLE_DEVICES="], Weight::Context) },
     // `docker stats` has such pairs, too, without bars between its columns.
     Sign {
         read: smi,

@@ -23,8 +23,10 @@ pub const SIGNS: &[Sign] = &[
         read: pool,
         unless: &["is not a failure", "not a failure, but"],
         also: &["Allocator (", "See logs for memory state"],
-        ..Sign::new("tensorflow.pool", &["ran out of memory trying to allocate"], Weight::Failure)
+        ..Sign::new("tensorflow.pool", &["ran out of memory trying to"], Weight::Failure)
     },
+    // The bar below it, of which each place is a hundredth of the pool.
+    Sign { check: is_empty_pool, ..Sign::new("tensorflow.empty_pool", &["] ________________"], Weight::Context) },
     Sign {
         ..Sign::new("tensorflow.not_a_failure", &["The caller indicates that this is not a failure"], Weight::Warning)
     },
@@ -69,7 +71,7 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
-        read: op,
+        read: wrapped,
         unless: &[
             "OOM when allocating", "quota", "429", "grpc", "Received message larger", "tempstate", "No space left",
             "Too many open files", "checkpoint file",
@@ -168,6 +170,17 @@ fn tensor(text: &str, numbers: &mut Numbers) {
         numbers.dtype = named.and_then(shapes::named_type).map(str::to_owned);
     }
     op(text, numbers);
+}
+
+/// `bfc_allocator.cc:468] ______…`, without one star.
+fn is_empty_pool(text: &str) -> bool {
+    let bar = after(text, "bfc_allocator.cc:").and_then(|tail| tail.split_once("] "));
+    bar.is_some_and(|(_, bar)| bar.trim_end().chars().all(|place| place == '_'))
+}
+
+/// The error by its name, whose message may follow in the next lines.
+fn wrapped(text: &str, numbers: &mut Numbers) {
+    if has(text, "OOM when allocating tensor") { tensor(text, numbers) } else { op(text, numbers) }
 }
 
 /// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.
