@@ -39,15 +39,46 @@ pub fn mask_value(name: &str, value: &str) -> String {
     }
 }
 
+/// Programs that take a password behind this short option, with a blank in between or without.
+const PASSWORD_OPTIONS: [(&str, &str); 10] = [
+    ("sshpass", "-p"),
+    ("mysql", "-p"),
+    ("mysqldump", "-p"),
+    ("mysqladmin", "-p"),
+    ("mariadb", "-p"),
+    ("mongo", "-p"),
+    ("mongosh", "-p"),
+    ("docker", "-p"),
+    ("redis-cli", "-a"),
+    ("ldapsearch", "-w"),
+];
+
+/// The short option of a command that has a password. A port that `docker run -p` maps is none.
+fn password_option(command: &[String]) -> Option<&'static str> {
+    let program = |argument: &str| argument.rsplit('/').next().unwrap_or("").to_owned();
+    let is_login = command.iter().any(|argument| argument == "login");
+    PASSWORD_OPTIONS
+        .iter()
+        .find(|(name, _)| (*name != "docker" || is_login) && command.iter().any(|argument| program(argument) == *name))
+        .map(|(_, option)| *option)
+}
+
 /// A command: `--token x`, `--token=x`, `TOKEN=x`, and code or texts among its arguments.
 pub fn mask_command(command: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = Vec::with_capacity(command.len());
     let mut option: Option<&str> = None;
+    let password = password_option(command);
     for (index, argument) in command.iter().enumerate() {
         let is_option = argument.starts_with('-');
         let whole = argument.split_once('=').filter(|(name, _)| index > 0 && is_plain_name(name));
         masked.push(match (option.take(), whole) {
+            (Some(name), _) if Some(name) == password && !is_option => MASK.to_owned(),
+            (_, None) if password.is_some_and(|name| argument.len() > name.len() && argument.starts_with(name)) => {
+                format!("{}{MASK}", password.unwrap_or_default())
+            }
             // A value that begins with a dash is most likely the next option.
+            // Elsewhere it may be a port, a prefix or a partition.
+            (Some("-p" | "-P" | "-w"), _) if !is_option && looks_random(argument) => MASK.to_owned(),
             (Some(name), _) if !is_option => mask_login(name, argument).unwrap_or_else(|| mask_value(name, argument)),
             (_, Some((name, value))) => format!("{name}={}", mask_value(name, value)),
             _ => mask_text(argument),

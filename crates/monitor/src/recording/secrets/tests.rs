@@ -29,6 +29,13 @@ fn options_lose_their_secrets_and_nothing_else() {
         ("curl|-H|Authorization: Bearer abc", "curl|-H|Authorization: Bearer ***"),
         ("curl|-H|X-Api-Key: a/b+c=", "curl|-H|X-Api-Key: ***"),
         ("curl|-u|me:pw|-p|8080", "curl|-u|me:***|-p|8080"),
+        ("sshpass|-p|hunter2|ssh|host", "sshpass|-p|***|ssh|host"),
+        ("/usr/bin/mysql|-u|me|-phunter2|db", "/usr/bin/mysql|-u|me|-p***|db"),
+        ("redis-cli|-a|hunter2|-p|6379", "redis-cli|-a|***|-p|6379"),
+        ("docker|login|-u|me|-p|hunter2", "docker|login|-u|me|-p|***"),
+        ("docker|run|-p|8080:80|image", "docker|run|-p|8080:80|image"),
+        ("srun|-p|gpu|python|t.py", "srun|-p|gpu|python|t.py"),
+        ("python|t.py|-p|aG7kQ9zX2mV4bN8cR1tY", "python|t.py|-p|***"),
         ("python|-c|login(password = 'two (words', n=2)", "python|-c|login(password = '***', n=2)"),
         ("sh|-c|x --password=a,b;c&d y", "sh|-c|x --password=*** y"),
     ] {
