@@ -71,6 +71,7 @@ CELLS = {
     "unloaded": "%brimful",
     "unload again": "brimful.unload_ipython_extension(get_ipython())",
     "load anew": "%load_ext brimful",
+    "reload": "%reload_ext brimful",
     "fails anew": FAILS,
 }
 
@@ -87,16 +88,16 @@ def guide():
     cells = {block.strip(): block for block in blocks}
     sizes = "side, batch = 512, 128"
     assert sizes in cells
-    cells[sizes] = "side, batch = 64, 128"
-    cells["small"] = 'brimful.plan(model, batch=batch, device="cpu", memory="100MiB")'
+    cells[sizes] = "side, batch = 40, 128"
+    cells["small"] = 'brimful.plan(model, batch=batch, device="cpu", memory="64MiB")'
     cells["other batch"] = (
-        'plan = brimful.plan(model, batch=batch, memory="100MiB").at(4)\nprint(plan.report["job"]["batch"], plan.fits)\nprint(plan)'
+        'plan = brimful.plan(model, batch=batch, memory="64MiB").at(4)\nprint(plan.report["job"]["batch"], plan.fits)\nprint(plan)'
     )
     cells["page"] = "print(plan.html()[:15])"
     for wrong in ("batch=0", "device='t44'", "mode='run'", "memory='much'", "shape=3"):
         cells[wrong] = f"brimful.plan(model, {wrong})"
     cells["no graph"] = "class Own(keras.Model):\n    def call(self, x): return x\nbrimful.plan(Own())"
-    return run_cells(cells, environment(120))
+    return run_cells(cells, environment(60))
 
 
 # What is explained, and what is not.
@@ -155,7 +156,7 @@ def test_it_can_be_loaded_twice_and_taken_out(shown):
     assert "already loaded" in shown["load again"].stdout
     assert len(shown["fails"].html) == 1
     assert not shown["fails, unloaded"].html and "not found" in shown["unloaded"].stderr
-    assert shown["unload again"].error is None and shown["fails anew"].html
+    assert shown["unload again"].error is None and len(shown["fails anew"].html) == 1
 
 
 # Memory.
@@ -205,7 +206,13 @@ def test_the_limit_that_leaves_least_counts(tmp_path):
     assert (reading.limit_bytes, reading.used_bytes, reading.limit_name) == (8_000_000 << 10, 2_000_000 << 10, memory.MACHINE)
 
 
-def test_only_gpus_that_the_process_sees(tmp_path):
+def test_a_system_without_proc_is_read_all_the_same(tmp_path):
+    """By psutil, which every kernel comes with."""
+    (reading,) = readings.host(tmp_path)
+    assert 0 < reading.own_bytes < reading.limit_bytes and 0 < reading.used_bytes < reading.limit_bytes
+
+
+def test_only_gpus_that_the_process_sees():
     assert [gpu._visible(names, 4) for names in (None, "", "-1", "2,0", "1,-1,2", "0,9,1", "GPU-8932f937")] == [
         [0, 1, 2, 3], [], [], [2, 0], [1], [0], [0, 1, 2, 3],
     ]  # fmt: skip
@@ -216,7 +223,7 @@ def test_only_gpus_that_the_process_sees(tmp_path):
 
 def test_the_guide_plans(guide):
     drawn = next(cell for source, cell in guide.items() if 'device="t4"' in source)
-    assert drawn.text == ["<Plan: sequential at batch 128, 0.64 GiB, fits>"]
+    assert re.fullmatch(r"<Plan: sequential at batch 128, 0\.\d\d GiB, fits>", drawn.text[0])
     assert re.match(r"Fits: needs [\d.]+ MiB of 13.3 GiB usable on Tesla T4\.", words(drawn.box))
 
 
@@ -225,7 +232,7 @@ def test_the_guide_s_cell_runs_out_and_is_explained(guide):
     assert failed.error == "ResourceExhaustedError"
     said = words(failed.box)
     assert "Host memory ran out: the batch, or its activations, are too large" in said
-    for part in ("OOM when allocating tensor with shape", "128 × ", "brimful.keras.fit(model, x, y", "%brimful free"):
+    for part in ("OOM when allocating tensor with shape", "[128 × 36 × 36 × 64]", "brimful.keras.fit(model, x, y", "%brimful free"):
         assert part in said, part
     assert "brimful fit -- python" not in said + failed.text[0]
 
@@ -235,8 +242,8 @@ def test_the_guide_s_cells_after_that_work(guide):
     trained = next(cell for source, cell in guide.items() if source.startswith("%%brimful"))
     assert trained.error is None and "same gradients" in trained.stderr
     peak = re.search(r"TensorFlow on CPU:0\n.*peak ([\d.]+) MiB", trained.text[-1])
-    assert 20 < float(peak[1]) <= 120
-    assert re.search(r"TensorFlow on CPU:0: .* of 120 MiB", words(guide["%brimful"].box))
+    assert 5 < float(peak[1]) <= 60
+    assert re.search(r"TensorFlow on CPU:0: .* of 60.0 MiB", words(guide["%brimful"].box))
 
 
 def test_plans_of_keras_models_have_what_others_have(guide):
@@ -380,8 +387,15 @@ def test_the_page_in_a_browser(shown, guide, brimful, tmp_path):
                 assert browser.js("document.documentElement.scrollWidth") <= width
                 assert browser.js("document.querySelectorAll('.brimful').length") == len(boxes)
                 assert browser.js(CONTRAST) >= 4.5
-        colours = browser.js("[...document.querySelectorAll('.brimful')].map((box) => getComputedStyle(box).backgroundColor)")
-        assert set(colours) == {"rgb(20, 22, 26)"}
+        grounds = "[...new Set([...document.querySelectorAll('.brimful')].map((box) => getComputedStyle(box).backgroundColor))]"
+        assert browser.js(grounds) == ["rgb(20, 22, 26)"]
+        browser.js("document.body.removeAttribute('data-jp-theme-light')")
+        # Colab's and VS Code's ways.
+        for place, name, value in (("documentElement", "theme", "dark"), ("body", "class", "vscode-dark")):
+            assert browser.js(grounds) == ["rgb(255, 255, 255)"]
+            browser.js(f"document.{place}.setAttribute('{name}', '{value}')")
+            assert browser.js(grounds) == ["rgb(20, 22, 26)"]
+            browser.js(f"document.{place}.removeAttribute('{name}')")
         first = "document.querySelector('.brimful-bar')"
         needed, limit = browser.js(
             f"[{first}.lastElementChild.getBoundingClientRect().x - {first}.getBoundingClientRect().x, {first}.clientWidth]"

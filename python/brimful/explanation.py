@@ -147,7 +147,7 @@ def _pieces(what: BaseException | str | bytes | os.PathLike[str]) -> Iterator[by
 
 def _printed(error: BaseException) -> str:
     """What the interpreter would print, without the frames of a notebook's shell: its own `eval` is no evaluation of the job's."""
-    shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    shown = traceback.TracebackException(type(error), error, error.__traceback__)
     waiting = [shown]
     while waiting:
         one = waiting.pop()
