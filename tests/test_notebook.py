@@ -323,6 +323,11 @@ def test_names_cannot_leave_their_place(brimful):
     assert words(explained._repr_html_()).startswith(explained.first_sentence)
 
 
+def test_a_model_without_inputs_gets_one_sentence():
+    with pytest.raises(TypeError, match=r"inputs is missing: .* such as \(64, 3, 224, 224\)"):
+        package.plan(object())
+
+
 def test_sizes_are_the_report_s():
     sizes = [0, 17, 4096, 312 << 20, 1340 << 20, 51 << 30, 1 << 50]
     assert [drawing.human(size) for size in sizes] == ["0 B", "17 B", "4.00 KiB", "312 MiB", "1.31 GiB", "51.0 GiB", "1024 TiB"]

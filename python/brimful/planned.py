@@ -100,9 +100,11 @@ def plan(model: Any, inputs: Any = None, **options: Any) -> Report:
         from brimful.keras import plan as plan_keras
 
         return plan_keras(model, **options)
+    if inputs is None:
+        raise TypeError("inputs is missing: a PyTorch model needs an example batch or its shapes, such as (64, 3, 224, 224)")
     from brimful.torch import plan as plan_torch
 
-    return plan_torch(model, *(() if inputs is None else (inputs,)), **options)
+    return plan_torch(model, inputs, **options)
 
 
 def checked_batch(batch: Any) -> int:
