@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -23,6 +24,8 @@ _PIECE = 1 << 20
 _LONGEST_PATH = 1000
 #: One word that ends like this is a file.
 _SUFFIXES = (".log", ".txt", ".out", ".err", ".ipynb", ".json")
+#: Files of IPython and its kernel.
+_SHELL = re.compile(r"[\\/](?:IPython[\\/](?:core|terminal)|ipykernel)[\\/]")
 
 
 class Explanation:
@@ -80,6 +83,12 @@ class Explanation:
         """What to do, the cheapest first, with code."""
         return self._answer["remedies"]
 
+    @property
+    def first_sentence(self) -> str:
+        """The answer: what ran out, and the cause where one is known."""
+        # The text's first paragraph, whatever its width.
+        return " ".join(self._native.text(200, False).split("\n\n")[0].split())
+
     def to_dict(self) -> dict[str, Any]:
         """All of it, as `brimful explain --format json` prints it (docs/explain.md)."""
         return json.loads(self._native.json())
@@ -97,6 +106,11 @@ class Explanation:
     def __repr__(self) -> str:
         # Shown by a notebook's cell and by the interpreter: the answer itself, not its type.
         return self.to_text()
+
+    def _repr_html_(self) -> str:
+        from brimful.notebook import explanation_box
+
+        return explanation_box.box(self._answer, self.first_sentence)
 
 
 def explain(what: BaseException | str | bytes | os.PathLike[str] | None = None) -> Explanation:
@@ -118,7 +132,7 @@ def explain(what: BaseException | str | bytes | os.PathLike[str] | None = None) 
 
 def _pieces(what: BaseException | str | bytes | os.PathLike[str]) -> Iterator[bytes]:
     if isinstance(what, BaseException):
-        yield "".join(traceback.format_exception(type(what), what, what.__traceback__)).encode("utf-8", "replace")
+        yield _printed(what).encode("utf-8", "replace")
     elif isinstance(what, bytes):
         yield what
     elif isinstance(what, str) and not _names_a_file(what):
@@ -129,6 +143,18 @@ def _pieces(what: BaseException | str | bytes | os.PathLike[str]) -> Iterator[by
                 yield piece
     else:
         raise TypeError(f"an exception, a log's text or its path is expected, not {type(what).__name__}")
+
+
+def _printed(error: BaseException) -> str:
+    """What the interpreter would print, without the frames of a notebook's shell: its own `eval` is no evaluation of the job's."""
+    shown = traceback.TracebackException(type(error), error, error.__traceback__)
+    waiting = [shown]
+    while waiting:
+        one = waiting.pop()
+        if one is not None:
+            one.stack = traceback.StackSummary.from_list([frame for frame in one.stack if not _SHELL.search(frame.filename)])
+            waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+    return "".join(shown.format())
 
 
 def _names_a_file(text: str) -> bool:

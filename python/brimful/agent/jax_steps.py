@@ -30,10 +30,11 @@ def follow(jax: ModuleType) -> None:
         return result
 
     annotation.__exit__ = __exit__
-    progress.readers.append(_readings)
+    progress.readers.append(readings)
 
 
-def _readings() -> Iterator[dict[str, Any]]:
+def readings() -> Iterator[dict[str, Any]]:
+    """What the allocators of its devices hold."""
     # Asking for devices would set JAX up in a process that does not use it.
     if not sys.modules["jax._src.xla_bridge"].backends_are_initialized():
         return

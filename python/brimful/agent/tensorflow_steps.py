@@ -62,7 +62,7 @@ class _Training:
 
 def follow(tensorflow: ModuleType) -> None:
     """Reads the allocators at steps."""
-    progress.readers.append(_Readings(tensorflow))
+    progress.readers.append(Readings(tensorflow))
 
 
 def follow_functions(module: ModuleType) -> None:
@@ -130,7 +130,7 @@ def _is_in_loop() -> bool:
     return False
 
 
-class _Readings:
+class Readings:
     """Reads what TensorFlow's allocators say of each device."""
 
     def __init__(self, tensorflow: ModuleType) -> None:

@@ -37,7 +37,7 @@ def follow(torch: ModuleType) -> None:
     sys.modules["torch.optim.optimizer"].register_optimizer_step_post_hook(after_step)
     in_phase(torch.serialization, "save", "save")
     torch.save = torch.serialization.save
-    progress.readers.append(_readings)
+    progress.readers.append(readings)
 
 
 def follow_loaders(module: ModuleType) -> None:
@@ -45,7 +45,8 @@ def follow_loaders(module: ModuleType) -> None:
     as_waiting(module._BaseDataLoaderIter, "__next__")
 
 
-def _readings() -> Iterator[dict[str, Any]]:
+def readings() -> Iterator[dict[str, Any]]:
+    """What the allocators of its devices hold."""
     torch = sys.modules["torch"]
     for kind in ("cuda", "xpu"):
         module = getattr(torch, kind, None)

@@ -1,12 +1,16 @@
-"""Sizes in words and numbers, and how much this machine's RAM still has for this process.
+"""Sizes in words and numbers, how much this machine's RAM still has for this process, and what limits it.
 
 In: what a user wrote; the system's files. Out: bytes. Not counted: swap, and what other processes will take later.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+
+#: What limits a process that nothing else does.
+MACHINE = "the machine's RAM"
 
 UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -41,21 +45,39 @@ def human(size_bytes: float) -> str:
 
 def host_room_bytes(root: Path = Path("/")) -> int:
     """RAM that this process can still take: what the machine has left, its control groups and its own limit allow."""
-    rooms = [_available(root), _control_group(root), _address_space(root)]
-    known = [room for room in rooms if room is not None]
-    return max(0, min(known)) if known else 0
+    rooms = [limit - used for _, limit, used in host_limits(root)]
+    address_space = _address_space(root)
+    if address_space is not None:
+        rooms.append(address_space)
+    return max(0, min(rooms)) if rooms else 0
 
 
-def _available(root: Path) -> int | None:
-    text = _read(root / "proc/meminfo")
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", text or "", re.MULTILINE)
-    return int(match[1]) << 10 if match else None
+def host_limits(root: Path = Path("/")) -> list[tuple[str, int, int]]:
+    """What bounds this process's RAM: a name, the limit, and what is in use of it by anybody. The page cache counts as free."""
+    return [*_machine(root), *_control_groups(root)]
 
 
-def _control_group(root: Path) -> int | None:
-    """The least that a group above this process leaves; the page cache counts as free."""
-    rooms = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+def tensorflow_pool_bytes() -> int | None:
+    """What TensorFlow's pool on the CPU may hold; None where the environment asks for none."""
+    if os.environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() not in ("1", "true"):
+        return None
+    # The allocator's own default is 64 GiB.
+    return int(os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB") or 1 << 16) << 20
+
+
+def _machine(root: Path) -> list[tuple[str, int, int]]:
+    figures = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB", read(root / "proc/meminfo") or "", re.MULTILINE))
+    if "MemAvailable" not in figures:
+        return []
+    available = int(figures["MemAvailable"]) << 10
+    total = int(figures.get("MemTotal", figures["MemAvailable"])) << 10
+    return [(MACHINE, total, total - available)]
+
+
+def _control_groups(root: Path) -> list[tuple[str, int, int]]:
+    """The limits of the groups above this process."""
+    found = []
+    for line in (read(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             base, limit, used = root / "sys/fs/cgroup", "memory.max", "memory.current"
@@ -68,11 +90,11 @@ def _control_group(root: Path) -> int | None:
         for level in [folder, *folder.parents]:
             most, now = _number(level / limit), _number(level / used)
             if most is not None and now is not None and most < 1 << 60:
-                cache = re.search(r"^(?:total_)?inactive_file (\d+)", _read(level / "memory.stat") or "", re.MULTILINE)
-                rooms.append(most - now + (int(cache[1]) if cache else 0))
+                cache = re.search(r"^(?:total_)?inactive_file (\d+)", read(level / "memory.stat") or "", re.MULTILINE)
+                found.append(("the limit of its cgroup", most, now - (int(cache[1]) if cache else 0)))
             if level == base:
                 break
-    return min(rooms) if rooms else None
+    return found
 
 
 def _address_space(root: Path) -> int | None:
@@ -84,11 +106,12 @@ def _address_space(root: Path) -> int | None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return None
-    match = re.search(r"^VmSize:\s+(\d+) kB", _read(root / "proc/self/status") or "", re.MULTILINE)
+    match = re.search(r"^VmSize:\s+(\d+) kB", read(root / "proc/self/status") or "", re.MULTILINE)
     return limit - (int(match[1]) << 10 if match else 0)
 
 
-def _read(path: Path) -> str | None:
+def read(path: Path) -> str | None:
+    """A file's text; None where it cannot be read."""
     try:
         return path.read_text()
     except OSError:
@@ -96,5 +119,5 @@ def _read(path: Path) -> str | None:
 
 
 def _number(path: Path) -> int | None:
-    text = (_read(path) or "").strip()
+    text = (read(path) or "").strip()
     return int(text) if text.isdigit() else None

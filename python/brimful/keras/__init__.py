@@ -1,5 +1,6 @@
 """Train, evaluate and predict Keras 3 models inside a memory budget, with the batch that was asked for.
 
+    brimful.keras.plan(model, batch=128, device="t4")              # whether it will fit; so does brimful.plan
     brimful.keras.fit(model, x, y, batch_size=128, epochs=5)       # takes what model.fit takes
     step = brimful.keras.Step(model, loss, optimizer)              # for loops of one's own: loss = step(x, y)
 
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import evaluate, fit, predict
+    from .prediction import Plan, plan
     from .step import Step
 
-__all__ = ["Step", "evaluate", "fit", "predict"]
+__all__ = ["Plan", "Step", "evaluate", "fit", "plan", "predict"]
 
-_LAZY = {"Step": "step", "evaluate": "api", "fit": "api", "predict": "api"}
+_LAZY = {"Plan": "prediction", "Step": "step", "evaluate": "api", "fit": "api", "plan": "prediction", "predict": "api"}
 
 
 def __getattr__(name: str) -> Any:

@@ -58,8 +58,8 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
 
 
 def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) -> Proposal:
-    description = _description(model)
-    if description is None:
+    described = description(model)
+    if described is None:
         return Proposal()
     asked = {
         "optimizer": _optimizer(model) if training else None,
@@ -67,16 +67,16 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
         "inference": not training,
     }
     try:
-        whole = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes, LEAST_BYTES)})
+        whole = _plan(described, {**asked, "batch": rows, "memory_bytes": max(room_bytes, LEAST_BYTES)})
         if whole["verdict"] != "does_not_fit":
             return Proposal(rows, whole["peak"]["high_bytes"] or whole["peak"]["device_bytes"])
         # In parts the whole batch waits beside them, and the next one, unless they are still arrays; and the gradients of the parts before.
         beside = 2 * batches.bytes_of(data, arrays=False) + (_variables_bytes(model.trainable_variables) if training else 0)
-        parts = _plan(description, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
+        parts = _plan(described, {**asked, "batch": rows, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
         # The optimizer's update can be done with less than Keras takes for it: where that is the peak, the try decides.
         in_update = not parts["max_batch"] and parts["peak"]["at"]["phase"] not in ("forward", "backward")
         size = rows if in_update else min(rows, parts["max_batch"] or 1)
-        one = _plan(description, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
+        one = _plan(described, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
     except (ValueError, KeyError, TypeError):
         return Proposal()
     proposal = Proposal(size, None if in_update else one["peak"]["device_bytes"] + beside)
@@ -86,11 +86,12 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
     return proposal
 
 
-def _plan(description: str, request: dict) -> dict:
-    return json.loads(_native.keras_plan(description, json.dumps(request)))
+def _plan(described: str, request: dict) -> dict:
+    return json.loads(_native.keras_plan(described, json.dumps(request)))
 
 
-def _description(model: Any) -> str | None:
+def description(model: Any) -> str | None:
+    """What Keras writes of a model's layers; None for one that has no such text."""
     # A loop of one's own wraps the user's model.
     model = getattr(model, "brimful_inner", model)
     try:

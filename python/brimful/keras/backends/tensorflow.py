@@ -8,7 +8,6 @@ Not done: strategies with several replicas.
 from __future__ import annotations
 
 import gc
-import os
 from typing import Any
 
 import keras
@@ -104,10 +103,7 @@ class Backend:
         """What the allocator may hold altogether, this job's share of it included."""
         if self.device.startswith("GPU"):
             return gpu_limit_bytes(_configured_limit())
-        if os.environ.get("TF_CPU_ALLOCATOR_USE_BFC", "").lower() in ("1", "true"):
-            # The allocator's own default is 64 GiB.
-            return int(os.environ.get("TF_CPU_BFC_MEM_LIMIT_IN_MB") or 1 << 16) << 20
-        return memory.host_room_bytes() + (self.used_bytes() or 0)
+        return memory.tensorflow_pool_bytes() or memory.host_room_bytes() + (self.used_bytes() or 0)
 
     def forget(self) -> None:
         """The model computes in another way from here on: what was traced is out of date."""
