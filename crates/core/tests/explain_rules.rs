@@ -317,3 +317,68 @@ fn a_script_that_evaluates_collects_what_it_predicts() {
     assert_ne!(cause(&joins("src/medieval.py")), Some(Code::EvaluationOrCheckpoint));
     assert_ne!(cause(&joins("src/train_eval.py")), Some(Code::EvaluationOrCheckpoint));
 }
+
+/// XLA's pool that has not this much, with so many of the hundred places of its bar in use.
+fn bar(asked: &str, stars: usize) -> String {
+    format!(
+        "W external/tsl/framework/bfc_allocator.cc:497] Allocator (GPU_0_bfc) ran out of memory trying to allocate {asked} (rounded to 7)requested by op \n\
+         W external/tsl/framework/bfc_allocator.cc:508] {}{}\n",
+        "*".repeat(stars),
+        "_".repeat(100 - stars)
+    )
+}
+
+#[test]
+fn an_empty_pool_that_has_too_little_was_made_on_a_full_device() {
+    assert_eq!(cause(&bar("1.20GiB", 0)), Some(Code::OtherProcess));
+    assert_ne!(cause(&bar("1.20GiB", 80)), Some(Code::OtherProcess));
+    assert_ne!(cause(&bar("18.00GiB", 0)), Some(Code::OtherProcess));
+}
+
+#[test]
+fn a_device_that_was_full_before_the_job_is_somebody_elses() {
+    let seen = |used: &str, device: &str| {
+        cause(&format!(
+            "$ nvidia-smi\n\
+             | N/A   54C    P0   246W / 300W |  {used}MiB / 16130MiB |    100%      Default |\n\
+             | N/A   38C    P0    39W / 300W |      0MiB / 16130MiB |      0%      Default |\n\
+             $ python train.py --device {device}\n\
+             RuntimeError: CUDA error: out of memory\n"
+        ))
+    };
+    assert_eq!(seen("15514", "0"), Some(Code::OtherProcess));
+    assert_eq!(seen("15514", "1"), None);
+    assert_eq!(seen("1551", "0"), None);
+}
+
+#[test]
+fn what_is_set_up_first_finds_a_full_device() {
+    let failed = |file: &str| {
+        cause(&format!("RuntimeError: cuda runtime error (2) : out of memory at /tmp/aten/src/THC/{file}:25"))
+    };
+    assert_eq!(failed("THCTensorRandom.cu"), Some(Code::OtherProcess));
+    assert_eq!(failed("THCStorage.cu"), None);
+}
+
+#[test]
+fn slurm_counts_in_kilobytes_unless_that_is_more_than_there_is() {
+    let limit = |used: &str, limit: &str| {
+        let said = format!("slurmstepd: error: Job 7 exceeded memory limit ({used} > {limit}), being killed");
+        explain(said.as_bytes()).numbers.capacity_bytes
+    };
+    assert_eq!(limit("4200000", "4194304"), Some(4 << 30));
+    assert_eq!(limit("169384386560", "161061273600"), Some(150 << 30));
+}
+
+#[test]
+fn what_mail_quotes_and_terminals_wrap_is_read_as_a_whole() {
+    let quoted = "> tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when\n\
+                  > allocating tensor with shape[1024,50785]\n\
+                  >      [[Node:\n> gradients/projection/MatMul_1\n> = MatMul[T=DT_FLOAT,\n\
+                  > _device=\"/job:localhost/replica:0/task:0/device:GPU:0\"](a, b)]]\n";
+    assert_eq!(explain(quoted.as_bytes()).numbers.shape, Some(vec![1024, 50785]));
+    let wrapped = "W tensorflow/core/common_runtime/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to alloca   \n\
+                   te 18.44GiB (rounded to 19805393664)requested by op      \n";
+    assert_eq!(explain(wrapped.as_bytes()).resource, Some(Resource::GpuMemory));
+    assert_eq!(explain(wrapped.as_bytes()).numbers.requested_bytes.map(|bytes| bytes >> 30), Some(18));
+}

@@ -3,10 +3,10 @@
 use super::super::case::Case;
 use super::super::phase::makes_layer;
 use super::super::sign::Resource;
-use super::super::sizes::{after, has_any, size_after, size_before};
+use super::super::sizes::{after, has_any, size_after};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
-use crate::bytes::{GIB, human};
+use crate::bytes::{GIB, MIB, human};
 
 /// What a process has outside the allocator: the context and loaded kernels, rarely more.
 pub(super) const OUTSIDE_ALLOCATOR_BYTES: u64 = 2 * GIB;
@@ -157,7 +157,9 @@ fn shown_before(case: &Case) -> Option<Claim> {
             |option| after(&started.text, option)?.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok(),
         );
     let row = rows.get(chosen.unwrap_or(0))?;
-    let (used, all) = (size_before(&row.text, " / ")?, size_after(&row.text, "MiB / ")?);
+    let (before, _) = row.text.split_once("MiB / ")?;
+    let used = before.rsplit([' ', '|']).next()?.parse::<u64>().ok()?.saturating_mul(MIB);
+    let all = size_after(&row.text, "MiB / ")?;
     let claim =
         Claim::likely(format!("nvidia-smi showed {} of {} in use before the job was started", human(used), human(all)));
     claim.filter(|_| used >= all / 4 * 3).map(|claim| Claim { lines: vec![row.line], ..claim })
