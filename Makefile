@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 build: ## Build the command: target/release/brimful
 	cargo build --release
+
+demo: package ## The story of a job that does not fit: planned, run, explained, and trained to the end (under three minutes)
+	$(VENV)/bin/python tools/demo.py
 
 test: lint test-rust test-python ## Everything that CI runs
 
