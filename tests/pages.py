@@ -3,8 +3,8 @@
 In: a page of Markdown. Out: its blocks, and what each prints when it is run in a folder of its own, with one Python process for all
 Python of the page. What a page takes for granted (a train.py, a model) is made by `page_setups/PAGE.py`, which runs in that process first.
 
-`sh` and `console` are run line by line, `python` as it stands; indented blocks are one of these. A `text` block right behind one of them
-is its output. What cannot run here has `<!-- not run: REASON -->` before it, and a command that fails as it should has
+`sh` and `console` are run line by line, `python` as it stands; indented blocks are one of these. A block with `<!-- file: NAME -->` before
+it is written to that file instead. A `text` block right behind a block is its output. What cannot run here has `<!-- not run: REASON -->` before it, and a command that fails as it should has
 `<!-- ends with CODE -->`, Python that raises `<!-- ends with ERROR -->`. Not run either are commands that build or install Brimful: whoever runs this has done that.
 """
 
@@ -28,7 +28,7 @@ COMMANDS = ("$ ", "brimful ", "cargo ", "make ", "pip ", "python ")
 BUILDS = re.compile(r"(make|cargo install|pip install)\b")
 LONGEST_SECONDS = 300
 
-#: Runs blocks that come as lines of JSON, all in one namespace, and answers each with a line: empty, or how it failed.
+#: Runs blocks that come as lines of JSON, all in one namespace, and answers each with a line: the error's name and the traceback, if it fails.
 SESSION = """
 import json, linecache, os, sys, traceback
 blocks, answers = os.fdopen(int(sys.argv[1])), os.fdopen(int(sys.argv[2]), "w")
@@ -36,11 +36,12 @@ names = {"__name__": "__main__"}
 for line in blocks:
     place, source = json.loads(line)
     linecache.cache[place] = (len(source), None, source.splitlines(True), place)
-    failed = ""
+    failed = ["", ""]
     try:
         exec(compile(source, place, "exec"), names)
-    except BaseException:
-        failed = traceback.format_exc()
+    except BaseException as error:
+        failed = [type(error).__name__, traceback.format_exc()]
+        del error
     sys.stdout.flush()
     sys.stderr.flush()
     print(json.dumps(failed), file=answers, flush=True)
@@ -59,6 +60,8 @@ class Block:
     not_run: str = ""
     #: The exit code that its commands have, or the error that it raises; empty: 0, or 1 from Brimful, which says "no" by that.
     ends_with: str = ""
+    #: The file that it is.
+    file: str = ""
     #: The output that the page shows for it.
     shown: str = ""
 
@@ -105,9 +108,9 @@ def blocks_of(page: Path) -> list[Block]:
             continue
         if found.kind == "text" and blocks and blocks[-1]:
             blocks[-1].shown = found.text
-        remarked = re.match(r"<!-- (?:not run: (?P<reason>.+?)|ends with (?P<end>\w+)) -->", remark)
-        found.not_run = (remarked and remarked["reason"]) or ""
-        found.ends_with = (remarked and remarked["end"]) or ""
+        remarked = re.match(r"<!-- (not run|ends with|file):? (.+?) -->", remark)
+        if remarked:
+            setattr(found, remarked[1].replace(" ", "_"), remarked[2])
         blocks.append(found)
         last, remark = "", ""
     return [block for block in blocks if block]
@@ -136,8 +139,8 @@ class Session:
         }
         self.process = None
 
-    def python(self, source: str, place: str) -> tuple[str, str]:
-        """Runs Python in the one process of this page: what it prints, and the traceback if it fails."""
+    def python(self, source: str, place: str) -> tuple[str, str, str]:
+        """Runs Python in the one process of this page: what it prints, and the error and the traceback if it fails."""
         if not self.process:
             (blocks_there, blocks), (answers, answers_there) = os.pipe(), os.pipe()
             self.process = subprocess.Popen(
@@ -156,10 +159,10 @@ class Session:
         print(json.dumps([place, source]), file=self.blocks, flush=True)
         if not select.select([self.answers], [], [], LONGEST_SECONDS)[0]:
             self.process.kill()
-            return "", f"Python did not come to an end in {LONGEST_SECONDS} s"
+            return "", "Timeout", f"Python did not come to an end in {LONGEST_SECONDS} s"
         answer = self.answers.readline()
         printed = self.output.read_bytes()[before:].decode(errors="replace")
-        return printed, json.loads(answer) if answer else f"Python ended with {self.process.wait()}"
+        return printed, *(json.loads(answer) if answer else ("End", f"Python ended with {self.process.wait()}\n{printed[-3000:]}"))
 
     def shell(self, command: str) -> tuple[int, str]:
         """Runs a line of shell: its exit code, and what it prints."""
@@ -180,7 +183,7 @@ class Session:
         """Makes what the page takes for granted."""
         setup = SETUPS / (page.removesuffix(".md").replace("/", "_") + ".py")
         if setup.exists():
-            _, failed = self.python(f"import sys; sys.path.append({str(SETUPS)!r})\n" + setup.read_text(), setup.name)
+            _, _, failed = self.python(f"import sys; sys.path.append({str(SETUPS)!r})\n" + setup.read_text(), setup.name)
             assert not failed, failed
 
     def close(self) -> None:

@@ -72,9 +72,11 @@ def test_a_page_does_what_it_says(page, session):
         place = f"{name}:{block.line}"
         if block.not_run or block.kind not in (*SHELL, "python"):
             continue
+        if block.file:
+            (session.folder / block.file).write_text(block.text)
+            continue
         if block.kind == "python":
-            printed, failed = session.python(block.text, place)
-            raised = failed.splitlines()[-1].split(":")[0] if failed else ""
+            printed, raised, failed = session.python(block.text, place)
             assert raised == block.ends_with, f"{place}\n{failed}"
         else:
             printed = run_commands(session, block, place)
