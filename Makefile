@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme api docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -86,6 +86,9 @@ fuzz: ## Feed the importers and explain broken files for a minute each (needs ca
 
 readme: ## Write the output of the command into the README, docs/snapshot.md and docs/explain.md again
 	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot --test explain
+
+api: ## Write docs/api.md, the reference of the Python package, from its docstrings
+	$(PYTHON) tools/make_api_docs.py
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

@@ -20,7 +20,7 @@ from pages import BUILDS, SHELL, Session, all_pages, blocks_of, missing_words, n
 
 FRAGMENTS = ("docs/causes/", "docs/remedies/")
 #: Pages whose code is run by a test of their own.
-ELSEWHERE = {"docs/notebook.md": "test_notebook.py"}
+ELSEWHERE = {"docs/notebook.md": "test_notebook.py", "docs/api.md": "test_api_docs.py"}
 #: What pages need beside the command; without it they are skipped by name.
 NEEDED = {"torch": ["torch", "transformers"], "keras": ["keras", "tensorflow"], "data": ["duckdb", "pyarrow"]}
 NOT_RUN = Path(__file__).with_name("docs_not_run.txt")
@@ -194,6 +194,20 @@ def test_pages_with_a_test_of_their_own_have_one():
     for page, test in ELSEWHERE.items():
         if (ROOT / page).exists():
             assert page.rpartition("/")[2] in (Path(__file__).parent / test).read_text()
+
+
+def test_links_lead_somewhere():
+    for page in all_pages():
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)#\s]+)", text):
+            assert "://" in link or (page.parent / link).exists(), f"{name_of(page)}: {link} is not there"
+
+
+def test_blocks_say_what_they_are():
+    """A block of another kind would be run by nobody; `py` is for signatures, in the page that is made from them."""
+    for page in all_pages():
+        kinds = {block.kind for block in blocks_of(page)}
+        assert kinds <= {*SHELL, "python", "text", "yaml", *(["py"] if name_of(page) == "docs/api.md" else [])}, name_of(page)
 
 
 def test_what_ci_is_told_to_run_is_run_by_the_page():
