@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme docs clean
+.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme api docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 build: ## Build the command: target/release/brimful
 	cargo build --release
+
+demo: package ## The story of a job that does not fit: planned, run, explained, and trained to the end (under three minutes)
+	$(VENV)/bin/python tools/demo.py
 
 test: lint test-rust test-python ## Everything that CI runs
 
@@ -83,6 +86,9 @@ fuzz: ## Feed the importers and explain broken files for a minute each (needs ca
 
 readme: ## Write the output of the command into the README, docs/snapshot.md and docs/explain.md again
 	BRIMFUL_UPDATE_README=1 cargo test -p brimful --test readme --test snapshot --test explain
+
+api: ## Write docs/api.md, the reference of the Python package, from its docstrings
+	$(PYTHON) tools/make_api_docs.py
 
 docs: ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

@@ -1,67 +1,6 @@
-"""What a newcomer does first, and the mistakes that they make."""
-
-import importlib.util
-import os
-import re
-import shlex
-import subprocess
-import sys
+"""The mistakes that a newcomer makes. What the documentation tells them to do is tried by test_docs.py."""
 
 import pytest
-from conftest import BINARY, ROOT
-
-COMMANDS = ("brimful", "cargo run --release --")
-#: What pages need beside the command.
-NEEDED = {"docs/torch.md": ("torch", "transformers")}
-
-
-def documented_commands():
-    """Calls of the command in code blocks of the README and docs/: `sh`, `console` or indented."""
-    found = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        fence = None
-        for line in page.read_text().replace("\\\n", " ").splitlines():
-            if line.lstrip().startswith("```"):
-                fence = line.strip("` ") if fence is None else None
-                continue
-            shown = fence in ("sh", "console") or (fence is None and line.startswith("    "))
-            command = line.strip().removeprefix("$ ")
-            if shown and command.startswith(tuple(start + " " for start in COMMANDS)):
-                name = str(page.relative_to(ROOT))
-                missing = [library for library in NEEDED.get(name, ()) if importlib.util.find_spec(library) is None]
-                marks = [pytest.mark.skip(reason=f"no {missing[0]}")] if missing else []
-                found.append(pytest.param(command, id=f"{name}: {command}", marks=marks))
-    return found
-
-
-def run_as_written(command, folder):
-    """Runs a documented command in a folder like the repository, where what it writes does no harm."""
-    for name in ("examples", "fixtures", "docs"):
-        (folder / name).symlink_to(ROOT / name)
-    for start in COMMANDS:
-        command = command.removeprefix(start)
-    # What comes after a pipe is another program.
-    words = shlex.split(command.split(" | ")[0], comments=True)
-    environment = {**os.environ, "BRIMFUL_PYTHON": sys.executable}
-    return subprocess.run([BINARY, *words], check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def test_the_first_command_of_the_readme_answers(tmp_path):
-    """The first thing in the README works as it stands, and begins with the verdict."""
-    first = documented_commands()[0]
-    assert first.id.startswith("README.md: cargo run --release -- plan examples/vision_cnn.json")
-    answer = run_as_written(first.values[0], tmp_path)
-    assert (answer.returncode, answer.stderr) == (1, "")
-    assert re.match(r"Does not fit: needs [\d.]+ GiB of [\d.]+ GiB usable on Tesla T4", answer.stdout)
-    assert "The largest batch that fits is" in answer.stdout and "Cheapest way to fit" in answer.stdout
-
-
-@pytest.mark.parametrize("command", documented_commands())
-def test_documented_commands_run(command, tmp_path):
-    """Each command that the documentation shows answers: it fits or it does not, but it is no error."""
-    answer = run_as_written(command, tmp_path)
-    assert answer.returncode in (0, 1), answer.stderr
-    assert answer.stderr == ""
 
 
 def refused(answer):

@@ -1,0 +1,3 @@
+import stand_in
+
+stand_in.train()

@@ -1,0 +1,2 @@
+def loss(outputs, batch):
+    return outputs.square().mean()
