@@ -8,6 +8,7 @@ mod fit;
 mod machine;
 mod plan;
 mod report;
+mod setting_up;
 mod watching;
 
 use std::path::PathBuf;
@@ -16,15 +17,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[cfg(unix)]
 use crate::commands::data::args::DataArgs;
+use crate::version;
 
 pub use explain::ExplainArgs;
 pub use fit::FitArgs;
 pub use machine::{CalibrateArgs, DevicesArgs};
 pub use plan::{FrameworkName, PlanArgs, PlanFormat, Precision};
 pub use report::{ReportArgs, ReportFormat};
+pub use setting_up::{CompletionsArgs, ManArgs};
 pub use watching::{RunArgs, WatchArgs};
-
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BRIMFUL_TARGET"), ")");
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -34,7 +35,7 @@ Exit codes:
 
 /// Will a machine-learning job fit into memory? Know before it runs.
 #[derive(Debug, Parser)]
-#[command(name = "brimful", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "brimful", version = version::SHORT, after_help = EXIT_CODES, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -69,6 +70,10 @@ pub enum Command {
     Devices(DevicesArgs),
     /// Measure what this machine's GPU holds beside PyTorch's allocator, for later plans
     Calibrate(CalibrateArgs),
+    /// Write completions of commands and options for a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
     /// Compare predictions with the measured runs of a fixtures folder (for developers)
     #[command(hide = true)]
     Accuracy(AccuracyArgs),
