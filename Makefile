@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt bench accuracy accuracy-doc fuzz readme api docs clean
+.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
+# Both packages are named so that their dependencies get the same features for the command as for the extension: with different
+# ones, `package` would compile all our crates a second time. Only the command is built, and Python is not needed for it.
 build: ## Build the command: target/release/brimful
-	cargo build --release
+	cargo build --release -p brimful -p brimful-python --bin brimful
 
 demo: package ## The story of a job that does not fit: planned, run, explained, and trained to the end (under three minutes)
 	$(VENV)/bin/python tools/demo.py
@@ -52,6 +54,15 @@ fmt: $(VENV)/ready ## Format the code
 	cargo fmt --all
 	$(VENV)/bin/ruff check --fix --quiet python tools tests examples benches
 	$(VENV)/bin/ruff format --quiet python tools tests examples benches
+
+# Licences of what is compiled in are also checked by `make test`; this asks for known holes, too, and needs the network.
+audit: $(VENV)/ready package ## Licences and known holes of all dependencies (needs cargo-deny)
+	@command -v cargo-deny >/dev/null || { echo "error: no cargo-deny here: cargo install cargo-deny --locked"; exit 2; }
+	cargo deny check
+	$(VENV)/bin/python tools/check_licences.py
+	$(PYTHON) -m venv target/audit
+	target/audit/bin/python -m pip install --quiet pip-audit
+	target/audit/bin/pip-audit --progress-spinner off --path $(VENV)/lib/python3.*/site-packages
 
 bench: package ## Time the parts that must be fast
 	cargo bench --workspace

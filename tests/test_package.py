@@ -19,9 +19,16 @@ def test_importing_it_imports_no_framework():
 
 def test_its_command_is_the_binary_s(brimful_command, brimful):
     answered = ["plan", "examples/vision_cnn.json", "--device", "t4", "--format", "json"]
-    for arguments in (["--version"], ["plan", "--help"], ["plan", "nothing.keras"], answered, []):
+    for arguments in (["-V"], ["completions", "bash"], ["plan", "--help"], ["plan", "nothing.keras"], answered, []):
         ours, binary = brimful_command(*arguments), brimful(*arguments)
         assert (ours.returncode, ours.stdout, ours.stderr) == (binary.returncode, binary.stdout, binary.stderr)
+
+
+def test_its_version_says_that_it_is_the_extension(brimful_command, brimful):
+    ours, binary = (dict(line.split(None, 1) for line in run("--version").stdout.splitlines()) for run in (brimful_command, brimful))
+    assert ours.pop("form") == "Python extension (abi3, CPython 3.9 or newer)"
+    assert binary.pop("form") == "command"
+    assert ours == binary and ours["brimful"] == _native.__version__
 
 
 def test_names_that_need_a_framework_are_listed_and_others_refused():

@@ -20,21 +20,24 @@ mod serve;
 mod summary;
 #[cfg(unix)]
 mod terminal;
+mod version;
 #[cfg(unix)]
 mod watching;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command, Format};
 use crate::exit::Exit;
 use crate::output::Output;
 
+pub use crate::version::BuiltAs;
+
 /// Runs the command with these arguments, the program's name first, and gives its exit code. Results and errors are written
 /// as usual.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = match Cli::try_parse_from(arguments) {
+pub fn main(arguments: impl IntoIterator<Item = OsString>, built_as: BuiltAs) -> u8 {
+    let cli = match parse(arguments, built_as) {
         Ok(cli) => cli,
         Err(message) => {
             // Help and version come this way too; a reader that stops early is no matter.
@@ -49,6 +52,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         })
     });
     exit.code()
+}
+
+fn parse(arguments: impl IntoIterator<Item = OsString>, built_as: BuiltAs) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command().long_version(built_as.long_version());
+    let mut matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 fn run(cli: &Cli) -> anyhow::Result<Exit> {
@@ -68,6 +77,8 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Report(args) => commands::report::run(args, cli.color),
         #[cfg(unix)]
         Command::Data(args) => commands::data::run(args, cli.color),
+        Command::Completions(args) => commands::completions::run(args, &Output::new(None, cli.color)),
+        Command::Man(args) => commands::man::run(args, &Output::new(None, cli.color)),
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();

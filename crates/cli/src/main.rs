@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use brimful_cli::BuiltAs;
+
 fn main() -> ExitCode {
-    ExitCode::from(brimful_cli::main(std::env::args_os()))
+    ExitCode::from(brimful_cli::main(std::env::args_os(), BuiltAs::Command))
 }

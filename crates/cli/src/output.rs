@@ -76,6 +76,11 @@ impl Output {
         }
     }
 
+    /// Writes one of several results into a file of its own.
+    pub fn to_file(path: &Path, text: &str) -> anyhow::Result<()> {
+        write_file(path, text)
+    }
+
     /// Writes a result.
     pub fn write(&self, text: &str) -> anyhow::Result<()> {
         match &self.file {

@@ -11,6 +11,7 @@ mod keras;
 
 use std::ffi::OsString;
 
+use brimful_cli::BuiltAs;
 use pyo3::prelude::*;
 
 /// What the Python package takes from Rust.
@@ -36,5 +37,5 @@ mod _native {
 /// Runs the `brimful` command with these arguments, the program's name first, and returns its exit code.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-    py.detach(|| brimful_cli::main(argv))
+    py.detach(|| brimful_cli::main(argv, BuiltAs::PythonExtension))
 }

@@ -2,11 +2,13 @@
 
 pub mod accuracy;
 pub mod calibrate;
+pub mod completions;
 #[cfg(unix)]
 pub mod data;
 pub mod devices;
 pub mod explain;
 pub mod fit;
+pub mod man;
 pub mod plan;
 pub mod report;
 #[cfg(unix)]
