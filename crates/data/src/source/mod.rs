@@ -10,10 +10,12 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 mod bad;
+mod columnar;
 mod csv;
 pub mod images;
 mod ipc;
 mod jsonl;
+mod known;
 pub mod npy;
 pub mod npz;
 mod parquet;

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::DataError;
-use crate::source::npy::files::{Fingerprint, modified_ns};
+use crate::source::known::{Fingerprint, Mark};
 
 /// The largest files are looked at before reading begins.
 const LARGEST: usize = 256;
@@ -152,9 +152,7 @@ impl Index {
         self.largest_file_bytes = self.largest_file_bytes.max(found.len());
         // The sum of all, since folders come in any order.
         let mut print = Fingerprint::default();
-        print.add(path.as_os_str().as_bytes());
-        print.add(&found.len().to_le_bytes());
-        print.add(&modified_ns(found).to_le_bytes());
+        print.add_file(path, Mark::of(found));
         self.print.0 = self.print.0.wrapping_add(print.0);
         self.largest.push(Reverse((found.len(), first as usize)));
         if self.largest.len() > LARGEST {

@@ -5,21 +5,22 @@
 
 mod index;
 pub mod number;
+mod source;
 mod unit;
 
-use std::fs::{File, Metadata};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::OpenOptions;
+use super::known::{Fingerprint, Mark};
 use super::unpack::{self, Unpacked};
 use crate::DataError;
 use brimful_core::bytes::human;
 
 pub use index::{Text, Unit, cut};
+pub use source::{Records, TextSource};
 pub use unit::{PADDING, UnitText, skip_blank};
 
 /// Text that a unit has at least: enough to be read in one go, little enough for a processor's cache.
@@ -31,6 +32,11 @@ const MOST_HEAD_BYTES: u64 = 4 << 20;
 
 /// Files whose begin is looked at.
 const SAMPLE_FILES: usize = 8;
+/// Records of the begin, and of each other place, that types are inferred from.
+const FIRST_RECORDS: usize = 1000;
+const OTHER_RECORDS: usize = 200;
+/// A larger unit is one long record: no sample.
+const MOST_SAMPLE_BYTES: u64 = 4 << 20;
 
 /// One file.
 pub struct TextFile {
@@ -41,7 +47,7 @@ pub struct TextFile {
     /// Bytes of the text.
     pub bytes: u64,
     first_unit: u32,
-    stamp: u64,
+    mark: Mark,
 }
 
 /// Files with their units.
@@ -83,7 +89,7 @@ impl TextFiles {
                     into.add(path, file, packing)?
                 }
             };
-            files.push(TextFile { path: path.clone(), base, bytes, first_unit: 0, stamp: stamp(&about) });
+            files.push(TextFile { path: path.clone(), base, bytes, first_unit: 0, mark: Mark::of(&about) });
         }
         Ok(TextFiles { files, units: Vec::new(), unpacked: unpacked.map(Arc::new), file_bytes })
     }
@@ -100,7 +106,7 @@ impl TextFiles {
         }
         let opened = File::open(&file.path).map_err(|error| DataError::io(&file.path, &error))?;
         let about = opened.metadata().map_err(|error| DataError::io(&file.path, &error))?;
-        if stamp(&about) != file.stamp {
+        if Mark::of(&about) != file.mark {
             let reason = "it was changed after it was opened: open it again";
             return Err(DataError::corrupt(&file.path, "", reason));
         }
@@ -172,7 +178,7 @@ impl TextFiles {
     }
 
     /// Units that a sample is taken from: begin, middle and end of all, and the begin of some files.
-    pub fn places(&self) -> Vec<usize> {
+    fn places(&self) -> Vec<usize> {
         let (units, files) = (self.units.len(), self.files.len());
         let mut places: Vec<usize> = (0..=4).map(|quarter| units.saturating_sub(1) * quarter / 4).collect();
         places.extend((1..SAMPLE_FILES).map(|part| self.first_unit(files * part / SAMPLE_FILES)));
@@ -182,10 +188,20 @@ impl TextFiles {
         places
     }
 
-    /// The text of a unit, as [`UnitText`] has it; nothing where it is longer than so many bytes.
-    pub fn sample(self: &Arc<Self>, unit: usize, most_bytes: u64) -> Result<Option<Vec<u8>>, DataError> {
+    /// Shows the text of units that types are inferred from, each with its number and how many records of it should be looked at.
+    pub fn sample(&self, mut look: impl FnMut(usize, &[u8], usize)) -> Result<(), DataError> {
+        for unit in self.places() {
+            if let Some(text) = self.unit_sample(unit)? {
+                look(unit, &text, if unit == 0 { FIRST_RECORDS } else { OTHER_RECORDS });
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a unit, as [`UnitText`] has it; nothing where it is too long for a sample.
+    fn unit_sample(&self, unit: usize) -> Result<Option<Vec<u8>>, DataError> {
         let range = self.range_of(unit);
-        if range.end - range.start > most_bytes {
+        if range.end - range.start > MOST_SAMPLE_BYTES {
             return Ok(None);
         }
         let file = &self.files[self.file_of(unit)];
@@ -251,19 +267,8 @@ impl TextFiles {
 
     /// Changes when a file does.
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        for file in &self.files {
-            (&file.path, file.stamp).hash(&mut hasher);
-        }
-        hasher.finish()
+        Fingerprint::of(self.files.iter().map(|file| (&*file.path, file.mark)))
     }
-}
-
-/// Size and time of the last change as one number.
-fn stamp(about: &Metadata) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (about.len(), about.mtime(), about.mtime_nsec()).hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Refuses what is no text of one byte per letter of a table; takes the byte order mark away.

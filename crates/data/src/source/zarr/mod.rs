@@ -21,7 +21,7 @@ use serde::Deserialize;
 use self::codec::Codec;
 use self::meta::Meta;
 use self::reader::ZarrReader;
-use super::npy::files::Fingerprint;
+use super::known::Fingerprint;
 use super::{BadRows, Format, OpenOptions, Reader, Source};
 use crate::DataError;
 use crate::layout::{Column, Kind, Layout};
