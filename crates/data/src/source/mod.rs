@@ -180,6 +180,11 @@ pub trait Source: Send + Sync {
     /// What one reader allocates at most, and what makes it so much (`row group 3 of a.parquet: 90 columns, pages of 1 MiB`).
     fn reader_bytes(&self, layout: &Layout) -> (u64, String);
 
+    /// What to change where that is too much, besides giving more memory.
+    fn reader_fix(&self) -> &'static str {
+        "choose fewer columns, or write the files in smaller pieces"
+    }
+
     /// A number that changes when the files do: what was read at another time is not continued in other files.
     fn fingerprint(&self) -> u64;
 

@@ -19,7 +19,7 @@ use super::unpack::{self, Unpacked};
 use crate::DataError;
 use brimful_core::bytes::human;
 
-pub use index::{Text, Unit, cut};
+pub use index::{LongRecord, Text, Unit, cut};
 pub use source::{Records, TextSource};
 pub use unit::{PADDING, UnitText, skip_blank};
 
@@ -54,6 +54,8 @@ pub struct TextFile {
 pub struct TextFiles {
     files: Vec<TextFile>,
     units: Vec<Unit>,
+    /// The longest record, and its file, if it alone is more than a unit should be.
+    longest: Option<(usize, LongRecord)>,
     unpacked: Option<Arc<Unpacked>>,
     file_bytes: u64,
 }
@@ -91,7 +93,7 @@ impl TextFiles {
             };
             files.push(TextFile { path: path.clone(), base, bytes, first_unit: 0, mark: Mark::of(&about) });
         }
-        Ok(TextFiles { files, units: Vec::new(), unpacked: unpacked.map(Arc::new), file_bytes })
+        Ok(TextFiles { files, units: Vec::new(), longest: None, unpacked: unpacked.map(Arc::new), file_bytes })
     }
 
     /// The files.
@@ -159,7 +161,10 @@ impl TextFiles {
                 quoted_after,
             };
             let first_unit = units.len() as u32;
-            index::index(&text, unit_bytes, &mut units)?;
+            let long = index::index(&text, unit_bytes, &mut units)?;
+            if let Some(long) = long.filter(|long| self.longest.is_none_or(|(_, longest)| long.bytes > longest.bytes)) {
+                self.longest = Some((number, long));
+            }
             self.files[number].first_unit = first_unit;
         }
         units.shrink_to_fit();
@@ -245,13 +250,27 @@ impl TextFiles {
         let Some((unit, bytes)) = self.largest() else {
             return (PADDING as u64, "no records".to_owned());
         };
-        let path = self.files[self.file_of(unit)].path.display().to_string();
+        let path = self.files[self.file_of(unit)].path.display();
         let line = self.units[unit].first_line;
-        let what = match self.units[unit].rows {
-            1 => format!("one record of {} in {path}, line {line}", human(bytes)),
-            rows => format!("{} of text: {rows} records of {path} from line {line}", human(bytes)),
+        let what = match self.longest {
+            Some((file, long)) => format!(
+                "the record of {} at byte {} of {}, line {}, is read as a whole",
+                human(long.bytes),
+                long.offset,
+                self.files[file].path.display(),
+                long.line
+            ),
+            None => format!("{} of text: {} records of {path} from line {line}", human(bytes), self.units[unit].rows),
         };
         (bytes + PADDING as u64, what)
+    }
+
+    /// What to change where that is too much.
+    pub fn unit_text_fix(&self) -> &'static str {
+        match self.longest {
+            Some(_) => "split that record or remove it from the file",
+            None => "write the rows with fewer or shorter columns",
+        }
     }
 
     /// Bytes of all files, as they lie on the disk.

@@ -71,6 +71,10 @@ impl<R: Records> Source for TextSource<R> {
         (self.records.reader_bytes(text_bytes, layout), what)
     }
 
+    fn reader_fix(&self) -> &'static str {
+        self.files.unit_text_fix()
+    }
+
     fn fingerprint(&self) -> u64 {
         self.files.fingerprint()
     }
