@@ -42,8 +42,8 @@ use crate::layout::Layout;
 /// How Arrow files are opened.
 pub const FORMAT: Format = Format { name: "arrow", extensions: &["arrow", "feather", "ipc", "arrows"], open };
 
-fn open(paths: &[PathBuf], _: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    let index = Index::new(paths)?;
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+    let index = Index::new(paths, &options.stop)?;
     let repeats = index.leaves.iter().map(|leaf| leaf.masks.iter().map(|(_, repeat)| *repeat).collect()).collect();
     let mut count = 0..;
     let dictionary_of = index.leaves.iter().map(|leaf| leaf.dictionary.and_then(|_| count.next())).collect();

@@ -20,6 +20,7 @@ pub mod npy;
 pub mod npz;
 mod parquet;
 mod paths;
+mod stop;
 mod text;
 mod unpack;
 pub mod zarr;
@@ -34,6 +35,7 @@ use crate::DataError;
 use crate::layout::{Column, Layout, Request, Rows};
 
 pub use paths::expand;
+pub use stop::Stop;
 
 /// A format: how to know it, how to open it.
 pub struct Format {
@@ -67,6 +69,8 @@ pub struct OpenOptions {
     pub image_channels: Option<usize>,
     /// Where compressed files are unpacked and rows are kept for a global shuffle; the system's folder for that where none.
     pub scratch: Option<PathBuf>,
+    /// Asked while files are looked at, which may take long where they are many or large.
+    pub stop: Stop,
 }
 
 /// Settings of CSV files.
@@ -208,7 +212,7 @@ pub trait Reader: Send {
 
 /// Opens files, folders and patterns.
 pub fn open(given: &[String], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    let paths = expand(given)?;
+    let paths = expand(given, &options.stop)?;
     let format = match &options.format {
         Some(name) => by_name(name)?,
         None => by_path(&paths[0])?,

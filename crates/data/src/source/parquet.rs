@@ -55,8 +55,8 @@ use crate::layout::{DType, Layout};
 /// How Parquet files are opened.
 pub const FORMAT: Format = Format { name: "parquet", extensions: &["parquet", "pq"], open };
 
-fn open(paths: &[PathBuf], _: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    Ok(Arc::new(Shared(Arc::new(Parquet { index: Index::new(paths)? }))))
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+    Ok(Arc::new(Shared(Arc::new(Parquet { index: Index::new(paths, &options.stop)? }))))
 }
 
 /// Files, and where everything lies in them.

@@ -54,7 +54,8 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
         }
         known => known?,
     };
-    files.index(Some(dialect.delimiter), |files, file| begin(files, file, &dialect, &options.csv, &nulls))?;
+    let begins = |files: &TextFiles, file| begin(files, file, &dialect, &options.csv, &nulls);
+    files.index(Some(dialect.delimiter), &options.stop, begins)?;
     let files = Arc::new(files);
     let seen = sample(&files, &dialect, &nulls)?;
     let types = types::types(&dialect.names, &seen, &options.csv)?;

@@ -55,12 +55,13 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     if !options.image_size.is_none_or(sides) {
         return Err(DataError::Request(format!("the sides of a picture must be from 1 to {MOST_SIDE} pixels")));
     }
-    let mut index = Index::new(paths)?;
+    let mut index = Index::new(paths, &options.stop)?;
     let sample = index.sample(LOOKED_AT);
     let all = sample.len() == index.len();
     let (mut first, mut largest, mut wrong) = (None, None, None);
     let mut path = PathBuf::new();
     for file in sample {
+        options.stop.check()?;
         index.path(file, &mut path);
         let size = files::open(&path).map_err(|error| error.to_string());
         match size.and_then(|(file, found)| size::size_of(&file, found.len())) {

@@ -13,6 +13,7 @@ use super::message::{self, BATCH, Batch, DICTIONARY, SCHEMA};
 use super::schema::{Leaf, Schema, Values};
 use crate::DataError;
 use crate::layout::{Column, Kind};
+use crate::source::Stop;
 use crate::source::columnar::{Tables, Unit, same_columns};
 use crate::source::known::KnownFile;
 
@@ -75,7 +76,7 @@ struct Walk<'a> {
 }
 
 impl Index {
-    pub fn new(paths: &[PathBuf]) -> Result<Index, DataError> {
+    pub fn new(paths: &[PathBuf], stop: &Stop) -> Result<Index, DataError> {
         let mut index = Index {
             tables: Tables::default(),
             leaves: Vec::new(),
@@ -85,6 +86,7 @@ impl Index {
             buffers_left: MOST_BUFFERS,
         };
         for path in paths {
+            stop.check()?;
             let (known, file) = KnownFile::open(path, "*.arrow")?;
             index.take(path, &file, known.mark.bytes, &paths[0])?;
             index.tables.files.push(known);

@@ -29,7 +29,7 @@ struct JsonLines {
 /// Opens JSON lines.
 fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
     let mut files = TextFiles::new(paths, options)?;
-    files.index(None, |files, file| Ok((files.head(file, 1, 4096)?.skipped, 1)))?;
+    files.index(None, &options.stop, |files, file| Ok((files.head(file, 1, 4096)?.skipped, 1)))?;
     let files = Arc::new(files);
     let mut sample = types::Sample::default();
     files.sample(|_, text, most| {

@@ -11,6 +11,7 @@ use super::pages::{Chunk, Page, walk};
 use super::schema::{Leaf, Physical};
 use crate::DataError;
 use crate::layout::{Column, Kind};
+use crate::source::Stop;
 use crate::source::columnar::{Tables, Unit, same_columns};
 use crate::source::known::KnownFile;
 
@@ -42,10 +43,11 @@ pub struct Group {
 }
 
 impl Index {
-    pub fn new(paths: &[PathBuf]) -> Result<Index, DataError> {
+    pub fn new(paths: &[PathBuf], stop: &Stop) -> Result<Index, DataError> {
         let mut index = Index::default();
         let mut first: Vec<Leaf> = Vec::new();
         for path in paths {
+            stop.check()?;
             let (known, file) = KnownFile::open(path, "*.parquet")?;
             let footer = read(&file, path)?;
             if index.tables.files.is_empty() {

@@ -11,6 +11,7 @@ use std::path::Path;
 use memchr::{memchr, memrchr};
 
 use crate::DataError;
+use crate::source::Stop;
 
 /// A piece of a text file: whole records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,12 @@ enum State {
 }
 
 /// Adds the units of a text, each of about so many bytes. Gives the longest record, if it alone has more.
-pub fn index(text: &Text, unit_bytes: u64, units: &mut Vec<Unit>) -> Result<Option<LongRecord>, DataError> {
+pub fn index(
+    text: &Text,
+    unit_bytes: u64,
+    units: &mut Vec<Unit>,
+    stop: &Stop,
+) -> Result<Option<LongRecord>, DataError> {
     let mut buffer = vec![0u8; 2 + BLOCK.min(text.bytes as usize)];
     // The two bytes before the block: as if a line had ended there.
     buffer[..2].copy_from_slice(b"\n\n");
@@ -73,6 +79,7 @@ pub fn index(text: &Text, unit_bytes: u64, units: &mut Vec<Unit>) -> Result<Opti
     let mut scan = Scan { text, unit_bytes, line, state: State::Outside, unit, units, record, longest: None };
     let mut offset = text.first;
     while offset < text.bytes {
+        stop.check()?;
         let length = (text.bytes - offset).min(BLOCK as u64) as usize;
         let block = &mut buffer[..2 + length];
         text.file.read_exact_at(&mut block[2..], text.base + offset).map_err(|error| cut(text.path, &error))?;

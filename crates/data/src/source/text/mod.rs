@@ -13,9 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::OpenOptions;
 use super::known::{Fingerprint, Mark};
 use super::unpack::{self, Unpacked};
+use super::{OpenOptions, Stop};
 use crate::DataError;
 use brimful_core::bytes::human;
 
@@ -77,6 +77,7 @@ impl TextFiles {
         let mut unpacked = None;
         let mut file_bytes = 0;
         for path in paths {
+            options.stop.check()?;
             let file = File::open(path).map_err(|error| DataError::io(path, &error))?;
             let about = file.metadata().map_err(|error| DataError::io(path, &error))?;
             if !about.is_file() {
@@ -87,7 +88,7 @@ impl TextFiles {
             let (base, bytes) = match unpack::packing(path) {
                 None => (0, about.len()),
                 Some(packing) => {
-                    let into = unpacked.get_or_insert(Unpacked::new(options.scratch.as_deref())?);
+                    let into = unpacked.get_or_insert(Unpacked::new(options)?);
                     into.add(path, file, packing)?
                 }
             };
@@ -141,6 +142,7 @@ impl TextFiles {
     pub fn index(
         &mut self,
         quoted_after: Option<u8>,
+        stop: &Stop,
         mut begins: impl FnMut(&TextFiles, usize) -> Result<(u64, u64), DataError>,
     ) -> Result<(), DataError> {
         let all: u64 = self.files.iter().map(|file| file.bytes).sum();
@@ -161,7 +163,7 @@ impl TextFiles {
                 quoted_after,
             };
             let first_unit = units.len() as u32;
-            let long = index::index(&text, unit_bytes, &mut units)?;
+            let long = index::index(&text, unit_bytes, &mut units, stop)?;
             if let Some(long) = long.filter(|long| self.longest.is_none_or(|(_, longest)| long.bytes > longest.bytes)) {
                 self.longest = Some((number, long));
             }

@@ -76,6 +76,7 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     let mut columns: Vec<Column> = Vec::new();
     let (mut units, mut file_bytes, mut counted) = (0, 0, 0);
     for path in paths {
+        options.stop.check()?;
         let arrays = arrays(path, options, &mut print)?;
         let rows = arrays[0].meta.shape[0];
         for array in &arrays {
