@@ -335,3 +335,28 @@ def test_archives_that_are_cut_or_uneven(tmp_path):
     (tmp_path / "1.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(data.DataError, match=r"1\.npz"):
         data.open(tmp_path / "[0-2].npz", **ARRAYS)
+
+
+def test_pictures_stand_upright_as_pillow_turns_them(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    from PIL import ImageOps
+
+    slopes = np.stack(np.meshgrid(np.linspace(0, 255, 40), np.linspace(0, 255, 24)) + [np.full((24, 40), 99.0)], axis=2)
+    for orientation in range(1, 9):
+        exif = image.Exif()
+        exif[0x0112] = orientation
+        path = tmp_path / f"{orientation}.jpg"
+        image.fromarray(slopes.astype("uint8")).save(path, quality=95, subsampling=0, exif=exif)
+        seen_so = np.asarray(ImageOps.exif_transpose(image.open(path))).astype(int)
+        ds = data.open(path)
+        assert ds.types["image"] == f"uint8{[*seen_so.shape]}"
+        found = next(iter(ds.batches(1, memory="16MiB")))[0].astype(int)
+        assert np.abs(found - seen_so).max() <= 3, orientation
+        turned = [note for note in ds.plan(1, memory="16MiB").notes if "turned upright" in note]
+        assert len(turned) == (orientation > 1)
+    # All of one size, by Pillow's own resizing.
+    ds = data.open(tmp_path / "*.jpg", image_size=(12, 10))
+    assert "7 of the 8 pictures are turned upright, as their EXIF says" in ds.plan(8, memory="16MiB").notes
+    for found, path in zip(next(iter(ds.batches(8, memory="16MiB"))), sorted(tmp_path.glob("*.jpg"))):
+        seen_so = ImageOps.exif_transpose(image.open(path)).resize((10, 12), image.Resampling.BILINEAR)
+        assert np.abs(found.astype(int) - np.asarray(seen_so).astype(int)).max() <= 3, path.name

@@ -44,7 +44,7 @@ def open(
     categories, hashed: text columns that become numbers, by a list of their values or by a hash below a number.
     types, delimiter, header, nulls: of text tables; what is not given is found out from a sample.
     keys: arrays of an archive (``.npz``) or a group (Zarr).
-    image_size, image_channels: height and width, and 1 or 3 colours, to which pictures are brought.
+    image_size, image_channels: height and width, and 1 or 3 colours, to which pictures are brought; they stand upright, as their EXIF says.
     format: where the names do not tell. scratch: a folder for files that are unpacked, and for rows of a global shuffle.
     """
     if image_size is not None:
