@@ -341,7 +341,7 @@ def test_pictures_stand_upright_as_pillow_turns_them(tmp_path):
     image = pytest.importorskip("PIL.Image")
     from PIL import ImageOps
 
-    slopes = np.stack(np.meshgrid(np.linspace(0, 255, 40), np.linspace(0, 255, 24)) + [np.full((24, 40), 99.0)], axis=2)
+    slopes = np.stack([*np.meshgrid(np.linspace(0, 255, 40), np.linspace(0, 255, 24)), np.full((24, 40), 99.0)], axis=2)
     for orientation in range(1, 9):
         exif = image.Exif()
         exif[0x0112] = orientation
