@@ -216,9 +216,12 @@ impl IpcReader {
         for place in &self.places[task.places.clone()] {
             if let Place::File { first, bytes } = *place {
                 let part = |row: u64| (u128::from(bytes) * u128::from(row) / u128::from(batch_rows.max(1))) as u64;
+                // Nothing, as where no value is missing and there is no mask, would mean all up to the end of the file.
                 let length = std::num::NonZeroU64::new(part(rows.end) - part(rows.start));
-                // Only a hint: whether it is taken does not matter.
-                let _ = rustix::fs::fadvise(file, first + part(rows.start), length, rustix::fs::Advice::WillNeed);
+                if length.is_some() {
+                    // Only a hint: whether it is taken does not matter.
+                    let _ = rustix::fs::fadvise(file, first + part(rows.start), length, rustix::fs::Advice::WillNeed);
+                }
             }
         }
     }
