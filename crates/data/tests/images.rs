@@ -285,7 +285,7 @@ fn whoever_wants_an_end_is_heard_while_files_are_looked_at() {
             "npy" => fixtures.join("data/arrays/columns.npy"),
             "npz" => fixtures.join("data/arrays/deflated.npz"),
             "zarr" => fixtures.join("data/zarr/v3-zstd.zarr"),
-            _ => fixtures.join("data/images"),
+            _ => fixtures.join("data/images/large"),
         };
         let open = |stop| (format.open)(&[path.clone()], &OpenOptions { stop, ..OpenOptions::default() });
         assert!(open(Stop::default()).is_ok(), "{}", format.name);
