@@ -21,6 +21,12 @@ def waiting(path, _):
     next(epoch)
 
 
+def opening(path, _):
+    """Counts the records of a file that would take minutes."""
+    print("ready", flush=True)
+    brimful.data.open(path)
+
+
 def truncated(path, _):
     """Reads on while the file is cut in the middle of it."""
     loader = brimful.data.open(path, dtype="float64").batches(16, memory=4 * MIB, threads=2)

@@ -42,7 +42,7 @@ def test_a_plan_before_anything_is_read(table):
     parts = [plan[f"{name}_bytes"] for name in ("index", "reading", "window", "batch")]
     assert plan["schema"] == 1 and sum(parts) == plan["expected_bytes"] <= 8 * MIB and plan["rows"] == 1000
     small = data("plan", "t.csv", "--memory", "1KiB", cwd=table, code=1)
-    assert "1.00 KiB is less than the" in small.stderr and "Give at least that much memory" in small.stderr
+    assert "1.00 KiB is less than the" in small.stderr and "give at least that much memory" in small.stderr
 
 
 def test_bad_rows_are_handled_as_told(table):

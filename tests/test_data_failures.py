@@ -109,6 +109,22 @@ def test_ctrl_c_while_a_batch_is_awaited(tmp_path):
     assert written == "KeyboardInterrupt: \nthreads left: 0\n", (written, errors)
 
 
+def test_ctrl_c_while_files_are_opened(tmp_path):
+    # A hole of a terabyte, which is read as zeros: without being heard, opening goes on far beyond the time limit.
+    path = tmp_path / "endless.csv"
+    path.write_text("a,b\n" + "1,2\n" * 1000)
+    os.truncate(path, 1 << 40)
+    process = started(job("opening", path))
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    try:
+        written, errors = process.communicate(timeout=HANGS_S)
+    finally:
+        process.kill()
+    assert written == "KeyboardInterrupt: \nthreads left: 0\n", (written, errors)
+
+
 @pytest.mark.parametrize(("ended_by", "may_stay"), [(signal.SIGINT, False), (signal.SIGKILL, True)])
 def test_python_that_is_ended_while_it_writes(tmp_path, files, ended_by, may_stay):
     process = started(job("halfway", files["csv"], tmp_path))

@@ -39,7 +39,7 @@ pub enum DataError {
     Request(String),
     /// Less memory than the least that this job needs.
     #[error(
-        "{} is less than the {} that this needs at least: {why}. {fix}",
+        "{} is less than the {} that this needs at least: {why}; {fix}",
         human(*memory_bytes),
         human(*floor_bytes)
     )]

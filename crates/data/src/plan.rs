@@ -144,7 +144,8 @@ impl Plan {
             .saturating_add(least_block)
             .saturating_add(batch_bytes.saturating_mul(LEAST_BATCHES));
         if floor_bytes > options.memory_bytes {
-            return Err(too_small(options, floor_bytes, fixed, per_thread, &reader_why, batch_bytes));
+            let reader = (per_thread, &*reader_why, source.reader_fix());
+            return Err(too_small(options, floor_bytes, fixed, reader, batch_bytes));
         }
         let mut left = options.memory_bytes - floor_bytes;
 
@@ -245,17 +246,12 @@ fn too_small(
     options: &BatchOptions,
     floor_bytes: u64,
     fixed: u64,
-    per_thread: u64,
-    reader_why: &str,
+    (per_thread, reader_why, reader_fix): (u64, &str, &str),
     batch_bytes: u64,
 ) -> DataError {
     let parts = [
         (fixed, "the index of the files".to_owned(), "read fewer files at once".to_owned()),
-        (
-            per_thread,
-            format!("reading ({reader_why})"),
-            "choose fewer columns, or write the files in smaller pieces".to_owned(),
-        ),
+        (per_thread, format!("reading ({reader_why})"), reader_fix.to_owned()),
         (
             batch_bytes.saturating_mul(LEAST_BATCHES),
             format!("two batches of {} rows", options.batch_rows),
@@ -267,7 +263,7 @@ fn too_small(
         memory_bytes: options.memory_bytes,
         floor_bytes,
         why: format!("{} for {what}", human(bytes)),
-        fix: format!("Give at least that much memory, or {fix}"),
+        fix: format!("give at least that much memory, or {fix}"),
     }
 }
 

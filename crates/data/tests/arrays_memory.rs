@@ -106,5 +106,15 @@ fn readers_keep_their_promise() {
             check(&one, &OpenOptions { image_size: Some((1500, 1500)), ..own }, DType::U8);
         }
     }
+    // The same, lying on their sides.
+    for name in ["large.jpg", "large-progressive.jpg"] {
+        let lying = pictures.join(format!("lying-{name}"));
+        std::fs::write(&lying, with_exif(&std::fs::read(pictures.join(name)).unwrap(), 6)).unwrap();
+        for channels in [1, 3] {
+            let own = OpenOptions { image_channels: Some(channels), ..OpenOptions::default() };
+            check(&lying, &own, DType::U8);
+            check(&lying, &OpenOptions { image_size: Some((64, 64)), ..own }, DType::F32);
+        }
+    }
     check(&pictures, &OpenOptions { image_size: Some((224, 224)), ..OpenOptions::default() }, DType::U8);
 }

@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use arrays_support::*;
+use brimful_data::DataError;
 use brimful_data::layout::{DType, Request};
-use brimful_data::source::{Access, BadRows, OpenOptions};
+use brimful_data::source::{Access, BadRows, FORMATS, OpenOptions, Stop};
 use tempfile::TempDir;
 
 fn fixture(name: &str) -> PathBuf {
@@ -219,4 +220,76 @@ fn flipped_bits_never_panic() {
         }
     }
     assert!(good > 100 && bad > 100, "{good} good, {bad} bad");
+}
+
+#[test]
+fn pictures_stand_upright() {
+    let folder = TempDir::new().unwrap();
+    let jpeg = std::fs::read(fixture("rgb.jpg")).unwrap();
+    let plain = pillow("rgb.jpg.rgb.npy");
+    let (width, height) = (53, 37);
+    // Where the first pixel goes, and the last one of the first row: row and column.
+    let corners = [
+        ((0, 0), (0, 52)),
+        ((0, 52), (0, 0)),
+        ((36, 52), (36, 0)),
+        ((36, 0), (36, 52)),
+        ((0, 0), (52, 0)),
+        ((0, 36), (52, 36)),
+        ((52, 36), (0, 36)),
+        ((52, 0), (0, 0)),
+    ];
+    for (orientation, corners) in (1..=8).zip(corners) {
+        let path = folder.path().join(format!("{orientation}.jpg"));
+        std::fs::write(&path, with_exif(&jpeg, orientation)).unwrap();
+        let source = open(&[&path]).unwrap();
+        let turned = if orientation > 4 { (width, height) } else { (height, width) };
+        assert_eq!(source.columns()[0].shape, [turned.0, turned.1, 3]);
+        let note = "1 of the 1 pictures are turned upright, as their EXIF says";
+        assert_eq!(source.notes(), if orientation == 1 { vec![] } else { vec![note.to_owned()] });
+        let got = all_bytes(&*source, &layout(&*source, &image_request()), 0).unwrap();
+        for (place, from) in [(corners.0, 0), (corners.1, width - 1)] {
+            let at = (place.0 * turned.1 + place.1) * 3;
+            let differ =
+                got[at..at + 3].iter().zip(&plain[from * 3..from * 3 + 3]).map(|(one, other)| one.abs_diff(*other));
+            assert!(differ.max().unwrap() <= 12, "{orientation}: {:?} at {place:?}", &got[at..at + 3]);
+        }
+    }
+    // What makes no sense turns nothing, and refuses nothing.
+    for damage in [2, 6, 10, 16, 18, 20, 27] {
+        let mut bytes = with_exif(&jpeg, 6);
+        bytes[4 + damage..8 + damage].fill(0xff);
+        let path = folder.path().join("odd.jpg");
+        std::fs::write(&path, bytes).unwrap();
+        let source = open(&[&path]).unwrap();
+        assert_eq!(source.columns()[0].shape, [37, 53, 3], "{damage}");
+        all_bytes(&*source, &layout(&*source, &image_request()), 0).unwrap();
+    }
+}
+
+#[test]
+fn whoever_wants_an_end_is_heard_while_files_are_looked_at() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "a,b\n1,2\n").unwrap();
+    std::fs::write(folder.path().join("a.jsonl"), "{\"a\": 1}\n").unwrap();
+    let wanted = OpenOptions { stop: Stop::new(|| true), ..OpenOptions::default() };
+    let pattern = folder.path().join("*.csv");
+    assert!(matches!(open_with(&[&pattern], &wanted).err().unwrap(), DataError::Interrupted), "the pattern");
+    for format in FORMATS {
+        let path = match format.name {
+            "csv" => folder.path().join("a.csv"),
+            "jsonl" => folder.path().join("a.jsonl"),
+            "parquet" => fixtures.join("fixtures/parquet/snappy.parquet"),
+            "arrow" => fixtures.join("fixtures/ipc/none.feather"),
+            "npy" => fixtures.join("data/arrays/columns.npy"),
+            "npz" => fixtures.join("data/arrays/deflated.npz"),
+            "zarr" => fixtures.join("data/zarr/v3-zstd.zarr"),
+            _ => fixtures.join("data/images/large"),
+        };
+        let open = |stop| (format.open)(&[path.clone()], &OpenOptions { stop, ..OpenOptions::default() });
+        assert!(open(Stop::default()).is_ok(), "{}", format.name);
+        let error = open(Stop::new(|| true)).err().unwrap();
+        assert!(matches!(error, DataError::Interrupted), "{}: {error}", format.name);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brimful_data::layout::{Conversion, Request};
-use brimful_data::source::{BadRows, OpenOptions, open};
+use brimful_data::source::BadRows;
 
 const FILES: [&str; 4] = ["none.feather", "lz4.feather", "zstd.arrow", "stream.arrows"];
 
@@ -121,10 +121,7 @@ fn files_of_polars_are_read() {
 
 #[test]
 fn several_files_are_one_source_and_others_are_refused() {
-    let path = |name| fixture(name).display().to_string();
-    let source = open(&[path("none.feather"), path("stream.arrows")], &OpenOptions::default()).unwrap();
-    assert_eq!(source.rows(), 2 * common::ROWS);
-    let error = open(&[path("none.feather"), path("lists.arrow")], &OpenOptions::default()).err().unwrap().to_string();
+    let error = common::check_several([&fixture("none.feather"), &fixture("stream.arrows"), &fixture("lists.arrow")]);
     assert!(
         error.contains("lists.arrow: has column 'point' where ") && error.contains("none.feather has 'f64'"),
         "{error}"
@@ -147,11 +144,7 @@ fn what_is_not_compressed_takes_little_memory() {
 fn damaged_files_are_told_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.arrow");
-    let told = |bytes: &[u8]| {
-        std::fs::write(&path, bytes).unwrap();
-        let error = open(&[path.display().to_string()], &OpenOptions::default()).err().unwrap().to_string();
-        error.strip_prefix(&path.display().to_string()).unwrap().to_owned()
-    };
+    let told = |bytes: &[u8]| common::told(&path, bytes);
     let whole = std::fs::read(fixture("none.feather")).unwrap();
     let end = whole.len();
     assert_eq!(told(b""), ": 0 bytes are too few for an Arrow file: it is cut or was never finished");
@@ -195,12 +188,5 @@ fn random_damage_never_panics_and_never_takes_more_than_promised() {
 
 #[test]
 fn a_file_that_changed_is_not_read_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.feather");
-    std::fs::copy(fixture("none.feather"), &path).unwrap();
-    let source = common::open_one(&path);
-    let bytes = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-    let error = common::read_all(&*source, &Request::default(), BadRows::Null).err().unwrap().to_string();
-    assert!(error.ends_with("has changed since it was opened: open it again"), "{error}");
+    common::check_changed(&fixture("none.feather"));
 }

@@ -2,7 +2,8 @@
 
 mod text;
 
-use brimful_data::layout::{Conversion, DType, Kind, Request};
+use brimful_data::layout::{Conversion, DType, Kind, Layout, Request};
+use brimful_data::plan::{BatchOptions, Plan};
 use brimful_data::source::{BadRows, OpenOptions};
 use proptest::prelude::*;
 use text::{file, read, rows, sentence, source};
@@ -152,6 +153,23 @@ proptest! {
             prop_assert_eq!((row[0], row[2], row[3], row[4]), (*int as f64, 1.0, hash, f64::from(u8::from(*flag))));
         }
     }
+}
+
+/// Where the longest record is, whatever is before it in its unit.
+#[test]
+fn a_long_line_is_refused_with_its_place_and_what_to_do() {
+    let long = format!("{{\"a\": 1, \"t\": \"{}\"}}\n", "x".repeat(3 << 20));
+    let short = "{\"a\": 1}\n".repeat(40_000);
+    let (_folder, path) = file("t.jsonl", [&short, "\n", &long, &short].concat().as_bytes());
+    let lines = source(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(lines.rows(), 80_001);
+    let layout = Layout::new(lines.columns(), &Request::default()).unwrap();
+    let options = BatchOptions { memory_bytes: 4 << 20, ..BatchOptions::default() };
+    assert_eq!(
+        Plan::new(&*lines, &layout, &options).unwrap_err().to_string().replace(&path.display().to_string(), "t.jsonl"),
+        "4.00 MiB is less than the 11.0 MiB that this needs at least: 11.0 MiB for reading (the record of 3.00 MiB at byte 360000 of \
+         t.jsonl, line 40001, is read as a whole); give at least that much memory, or split that record or remove it from the file"
+    );
 }
 
 /// Bytes of a good file changed at random: an error or rows, never a panic; and the rows are as many as were counted.

@@ -320,7 +320,7 @@ fn too_little_memory_is_refused_with_the_number() {
     let error = Plan::new(&source, &source.layout(), &small(1 << 20, 100_000)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "1.00 MiB is less than the 3.95 MiB that this needs at least: 3.82 MiB for two batches of 100000 rows. Give at least that \
+        "1.00 MiB is less than the 3.95 MiB that this needs at least: 3.82 MiB for two batches of 100000 rows; give at least that \
          much memory, or take smaller batches or fewer columns"
     );
     let DataError::BelowFloor { floor_bytes, .. } = error else { panic!() };

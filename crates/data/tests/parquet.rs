@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brimful_data::layout::{Layout, Request};
-use brimful_data::source::{BadRows, OpenOptions, open};
+use brimful_data::source::BadRows;
 use brimful_data::write::parquet::ParquetWriter;
 
 const FILES: [&str; 6] = ["snappy", "zstd_v2", "none_plain", "gzip_delta", "lz4_v2", "brotli"];
@@ -41,10 +41,7 @@ fn a_table_becomes_one_matrix_of_float32() {
 
 #[test]
 fn several_files_are_one_source_and_others_are_refused() {
-    let path = |name| fixture(name).display().to_string();
-    let source = open(&[path("snappy"), path("gzip_delta")], &OpenOptions::default()).unwrap();
-    assert_eq!(source.rows(), 2 * common::ROWS);
-    let error = open(&[path("snappy"), path("brotli")], &OpenOptions::default()).err().unwrap().to_string();
+    let error = common::check_several([&fixture("snappy"), &fixture("gzip_delta"), &fixture("brotli")]);
     assert!(error.contains("brotli.parquet: column 'time' has another type than in"), "{error}");
 }
 
@@ -53,11 +50,7 @@ fn damaged_files_are_told_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let whole = std::fs::read(fixture("snappy")).unwrap();
-    let told = |bytes: &[u8]| {
-        std::fs::write(&path, bytes).unwrap();
-        let error = open(&[path.display().to_string()], &OpenOptions::default()).err().unwrap().to_string();
-        error.strip_prefix(&path.display().to_string()).unwrap().to_owned()
-    };
+    let told = |bytes: &[u8]| common::told(&path, bytes);
     assert_eq!(told(b""), ": 0 bytes are too few for a Parquet file: it is cut or was never finished");
     let cut = told(&whole[..whole.len() / 2]);
     assert_eq!(cut, ": does not end as a Parquet file does: it is cut, was never finished, or is another format");
@@ -87,15 +80,7 @@ fn random_damage_never_panics_and_never_takes_more_than_promised() {
 
 #[test]
 fn a_file_that_changed_is_not_read_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
-    std::fs::copy(fixture("snappy"), &path).unwrap();
-    let source = common::open_one(&path);
-    let mut bytes = std::fs::read(&path).unwrap();
-    bytes.extend_from_slice(b"PAR1");
-    std::fs::write(&path, bytes).unwrap();
-    let error = common::read_all(&*source, &Request::default(), BadRows::Null).err().unwrap().to_string();
-    assert!(error.ends_with("has changed since it was opened: open it again"), "{error}");
+    common::check_changed(&fixture("snappy"));
 }
 
 #[test]

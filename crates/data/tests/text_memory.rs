@@ -66,5 +66,6 @@ fn no_more_than_was_promised() {
     assert_eq!(table.rows(), 3);
     let (promised, why) = table.reader_bytes(&layout);
     assert!(promised > 200 * MIB, "{why}");
+    assert_eq!(why, format!("the record of 200 MiB at byte 8 of {}, line 3, is read as a whole", long.display()));
     assert!(peak_bytes() - before < 2 * MIB);
 }

@@ -16,7 +16,7 @@ use brimful_data::layout::{Conversion, DType, Kind, Layout, Request};
 use brimful_data::loader::{Batch, Batches, Loader, Position};
 use brimful_data::order::Shard;
 use brimful_data::plan::{BatchOptions, Plan};
-use brimful_data::source::{self, CsvOptions, OpenOptions, Source, open};
+use brimful_data::source::{self, CsvOptions, OpenOptions, Source, Stop, open};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -68,7 +68,7 @@ struct Batching {
 }
 
 impl Opening {
-    fn options(self) -> Result<OpenOptions, DataError> {
+    fn options(self, stop: Stop) -> Result<OpenOptions, DataError> {
         let delimiter = match self.delimiter.as_deref().map(str::as_bytes) {
             None => None,
             Some([byte]) => Some(*byte),
@@ -81,6 +81,7 @@ impl Opening {
             image_size: self.image_size,
             image_channels: self.image_channels,
             scratch: self.scratch,
+            stop,
         })
     }
 }
@@ -166,8 +167,8 @@ impl Signals {
         }
     }
 
-    fn raise(self) -> PyResult<()> {
-        self.0.into_inner().expect("nobody panics with it").map_or(Ok(()), Err)
+    fn raise(&self) -> PyResult<()> {
+        self.0.lock().expect("nobody panics with it").take().map_or(Ok(()), Err)
     }
 }
 
@@ -184,7 +185,10 @@ impl DataSource {
     /// Opens files, folders and patterns.
     #[new]
     fn new(py: Python<'_>, paths: Vec<String>, opening: Opening) -> PyResult<DataSource> {
-        let opened = py.detach(|| open(&paths, &opening.options()?));
+        let signals = Arc::new(Signals::default());
+        let heard = signals.clone();
+        let opened = py.detach(|| open(&paths, &opening.options(Stop::new(move || heard.came()))?));
+        signals.raise()?;
         opened.map(DataSource).map_err(|error| raised(py, error))
     }
 

@@ -44,7 +44,7 @@ def open(
     categories, hashed: text columns that become numbers, by a list of their values or by a hash below a number.
     types, delimiter, header, nulls: of text tables; what is not given is found out from a sample.
     keys: arrays of an archive (``.npz``) or a group (Zarr).
-    image_size, image_channels: height and width, and 1 or 3 colours, to which pictures are brought.
+    image_size, image_channels: height and width, and 1 or 3 colours, to which pictures are brought; they stand upright, as their EXIF says.
     format: where the names do not tell. scratch: a folder for files that are unpacked, and for rows of a global shuffle.
     """
     if image_size is not None:
@@ -74,7 +74,7 @@ class Dataset(Work):
     def __init__(self, source: Any, paths: list[str], opening: dict, wanted: dict) -> None:
         self._source, self._opening, self._wanted = source, opening, wanted
         self.paths = paths
-        self._plan({"separate": False}, settings.batching(1, 1 << 62, False, 0, None, 0, 1, "drop", False, 1, "fail", None)[0])
+        self._plan({"separate": False}, settings.batching(1, 1 << 62, rank=0, world=1, threads=1)[0])
 
     @property
     def rows(self) -> int:
@@ -124,20 +124,15 @@ class Dataset(Work):
         batch_rows: int = 256,
         memory: str | int | None = None,
         shuffle: bool | str | None = False,
-        seed: int = 0,
-        window_rows: int | None = None,
-        rank: int | None = None,
-        world: int | None = None,
-        remainder: str = "drop",
-        drop_last: bool = False,
-        threads: int | None = None,
-        bad_rows: str = "fail",
         separate: bool = False,
+        **others: Any,
     ) -> Plan:
-        """How `batches` with these settings would use the budget; raises `BelowFloor` where it is too small. Nothing is read."""
-        scratch = self._opening["scratch"]
-        asked = (batch_rows, memory, shuffle, seed, window_rows, rank, world, remainder, drop_last, threads, bad_rows, scratch)
-        batching, notes = settings.batching(*asked)
+        """How `batches` with these settings would use the budget; raises `BelowFloor` where it is too small. Nothing is read.
+
+        others: what else `batches` takes about the rows: ``seed``, ``window_rows``, ``rank``, ``world``, ``remainder``, ``drop_last``,
+            ``threads``, ``bad_rows``.
+        """
+        batching, notes = settings.batching(batch_rows, memory, shuffle, self._opening["scratch"], **others)
         found = self._plan({"separate": separate}, batching)
         return Plan({**found, "shuffle": batching["shuffle"], "notes": found["notes"] + notes})
 
@@ -172,7 +167,7 @@ class Dataset(Work):
         to: ``numpy``, ``torch``, ``jax`` or ``tensorflow``; arrays lie where they were decoded. pin: for PyTorch, a copy in pinned memory.
         separate: a dictionary of columns instead of one matrix. progress: a line on standard error.
         """
-        scratch = self._opening["scratch"]
-        asked = (batch_rows, memory, shuffle, seed, window_rows, rank, world, remainder, drop_last, threads, bad_rows, scratch)
-        batching, notes = settings.batching(*asked)
+        others = {"seed": seed, "window_rows": window_rows, "rank": rank, "world": world, "remainder": remainder}
+        others |= {"drop_last": drop_last, "threads": threads, "bad_rows": bad_rows}
+        batching, notes = settings.batching(batch_rows, memory, shuffle, self._opening["scratch"], **others)
         return Loader(self._source, {**self._wanted, "separate": bool(separate)}, batching, notes, to, pin, progress)

@@ -21,6 +21,17 @@ SHUFFLES = ("none", "window", "block", "global")
 #: How long a batch is waited for that another thread may still let go of: before garbage is collected, and how often again after it.
 PATIENCE_MS = 100
 PATIENCE_TIMES = 20
+#: Settings of rows that have a value where nobody gives one.
+UNSAID = {
+    "seed": 0,
+    "window_rows": None,
+    "rank": None,
+    "world": None,
+    "remainder": "drop",
+    "drop_last": False,
+    "threads": None,
+    "bad_rows": "fail",
+}
 
 
 def memory_bytes(memory: str | int | None) -> tuple[int, str]:
@@ -115,41 +126,30 @@ def _tf_config() -> tuple[int, int] | None:
 
 
 def batching(
-    batch_rows: int,
-    memory: str | int | None,
-    shuffle: bool | str | None,
-    seed: int,
-    window_rows: int | None,
-    rank: int | None,
-    world: int | None,
-    remainder: str,
-    drop_last: bool,
-    threads: int | None,
-    bad_rows: str,
-    scratch: str | os.PathLike | None,
+    batch_rows: int, memory: str | int | None, shuffle: bool | str | None = False, scratch: str | os.PathLike | None = None, **others: Any
 ) -> tuple[dict, list[str]]:
-    """The settings of batches, and notes."""
-    if remainder not in ("drop", "keep"):
-        raise DataError(f"remainder is {remainder!r}: write drop (all ranks have as many rows) or keep (no row is left out)")
-    if bad_rows not in ("fail", "skip", "null"):
-        raise DataError(f"bad_rows is {bad_rows!r}: write fail, skip or null")
-    for name, value, least in (("batch_rows", batch_rows, 1), ("seed", seed, 0), ("window_rows", window_rows, 1), ("threads", threads, 1)):
-        if value is not None and not whole(value, least):
-            raise DataError(f"{name} is {value!r}: write a whole number, {least} or more")
+    """The settings of batches as the extension takes them, and notes. `Dataset.batches` says what they mean; others: those of `UNSAID`."""
+    if unknown := sorted(others.keys() - UNSAID):
+        raise TypeError(f"there is no setting {unknown[0]!r} of rows; there are {', '.join(UNSAID)}")
+    given = {**UNSAID, **others, "batch_rows": batch_rows}
+    if given["remainder"] not in ("drop", "keep"):
+        raise DataError(f"remainder is {given['remainder']!r}: write drop (all ranks have as many rows) or keep (no row is left out)")
+    if given["bad_rows"] not in ("fail", "skip", "null"):
+        raise DataError(f"bad_rows is {given['bad_rows']!r}: write fail, skip or null")
+    for name, least in (("batch_rows", 1), ("seed", 0), ("window_rows", 1), ("threads", 1)):
+        if given[name] is None and name in ("window_rows", "threads"):
+            continue
+        if not whole(given[name], least):
+            raise DataError(f"{name} is {given[name]!r}: write a whole number, {least} or more")
+        given[name] = int(given[name])
     budget, about_memory = memory_bytes(memory)
-    rank, world, about_rank = ranks(rank, world)
+    given["rank"], given["world"], about_rank = ranks(given["rank"], given["world"])
     made = {
-        "batch_rows": int(batch_rows),
+        **given,
         "memory_bytes": budget,
         "shuffle": shuffle_name(shuffle),
-        "seed": int(seed),
-        "window_rows": None if window_rows is None else int(window_rows),
-        "rank": rank,
-        "world": world,
-        "keep_remainder": remainder == "keep",
-        "threads": None if threads is None else int(threads),
-        "drop_last": bool(drop_last),
-        "bad_rows": bad_rows,
+        "keep_remainder": given["remainder"] == "keep",
+        "drop_last": bool(given["drop_last"]),
         "patience_ms": PATIENCE_MS,
         "scratch": None if scratch is None else os.fspath(scratch),
     }

@@ -22,9 +22,8 @@ mod reader;
 mod schema;
 mod values;
 
-use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brimful_core::bytes::human;
@@ -35,15 +34,16 @@ use self::message::{Batch, Buffer};
 use self::reader::{FIXED_BYTES, IpcReader};
 use self::values::Place;
 use super::bad::BadMarks;
+use super::columnar::{Columnar, Shared, Tables};
 use super::{BadRows, Format, OpenOptions, Reader, Source};
 use crate::DataError;
-use crate::layout::{Column, Layout};
+use crate::layout::Layout;
 
 /// How Arrow files are opened.
 pub const FORMAT: Format = Format { name: "arrow", extensions: &["arrow", "feather", "ipc", "arrows"], open };
 
-fn open(paths: &[PathBuf], _: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    let index = Index::new(paths)?;
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+    let index = Index::new(paths, &options.stop)?;
     let repeats = index.leaves.iter().map(|leaf| leaf.masks.iter().map(|(_, repeat)| *repeat).collect()).collect();
     let mut count = 0..;
     let dictionary_of = index.leaves.iter().map(|leaf| leaf.dictionary.and_then(|_| count.next())).collect();
@@ -81,27 +81,18 @@ fn unpacked(buffers: &[Buffer]) -> usize {
 impl Ipc {
     /// The batch, and the rows in it.
     fn place(&self, unit: usize, rows: &Range<u64>) -> Result<(&BatchIndex, Range<u64>), DataError> {
-        let found = self.index.units.get(unit).filter(|unit| rows.start <= rows.end && rows.end <= unit.rows);
-        let unit = found.ok_or_else(|| {
-            DataError::Request(format!("there are no rows {} to {} in unit {unit}", rows.start, rows.end))
-        })?;
-        Ok((&self.index.batches[unit.batch as usize], unit.first + rows.start..unit.first + rows.end))
+        let (batch, range) = self.index.tables.place(unit, rows)?;
+        Ok((&self.index.batches[batch], range))
+    }
+
+    /// The path of a file, by its number.
+    fn path(&self, file: u32) -> &Path {
+        &self.index.tables.files[file as usize].path
     }
 
     /// The last part of a column's dictionary in a batch.
     fn part(&self, found: &BatchIndex, column: usize) -> Option<u32> {
         self.dictionary_of[column].map(|at| found.dictionaries[at])
-    }
-
-    /// Opens a file again: it must still be the one that was looked at.
-    fn reopen(&self, file: usize) -> Result<File, DataError> {
-        let known = &self.index.files[file];
-        let opened = File::open(&known.path).map_err(|error| DataError::io(&known.path, &error))?;
-        let mark = index::mark(&opened).map_err(|error| DataError::io(&known.path, &error))?;
-        if mark != known.mark {
-            return Err(DataError::corrupt(&known.path, "", "has changed since it was opened: open it again"));
-        }
-        Ok(opened)
     }
 
     fn needs(&self, layout: &Layout) -> Needs {
@@ -134,8 +125,7 @@ impl Ipc {
             };
         let mut entries = vec![0u64; layout.slots.len()];
         for found in &self.index.batches {
-            let place =
-                || format!("record batch {} of {}", found.number, self.index.files[found.file as usize].path.display());
+            let place = || format!("record batch {} of {}", found.number, self.path(found.file).display());
             look(&mut needs, &found.batch, &mut layout.slots.iter().map(|slot| slot.column), &place);
             for (slot, most) in layout.slots.iter().zip(&mut entries) {
                 let Some(part) = self.part(found, slot.column) else { continue };
@@ -143,9 +133,7 @@ impl Ipc {
             }
         }
         for found in &self.index.dictionaries {
-            let place = || {
-                format!("dictionary batch {} of {}", found.number, self.index.files[found.file as usize].path.display())
-            };
+            let place = || format!("dictionary batch {} of {}", found.number, self.path(found.file).display());
             look(&mut needs, &found.batch, &mut std::iter::once(0), &place);
         }
         needs.all_bytes = [
@@ -155,7 +143,7 @@ impl Ipc {
             // Eight bytes and a flag each.
             entries.iter().fold(0u64, |sum, count| sum.saturating_add(*count)).saturating_mul(9),
             if zstd { ZSTD_BYTES } else { 0 },
-            BadMarks::bytes(self.index.most_unit_rows),
+            BadMarks::bytes(self.index.tables.most_unit_rows),
             FIXED_BYTES,
             (layout.slots.len() * 256) as u64,
             16 << 10,
@@ -166,49 +154,28 @@ impl Ipc {
     }
 }
 
-/// Readers hold on to the index as well.
-struct Shared(Arc<Ipc>);
+impl Columnar for Ipc {
+    const FORMAT: &'static str = "arrow";
 
-impl Source for Shared {
-    fn format(&self) -> &'static str {
-        "arrow"
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.0.index.columns
+    fn tables(&self) -> &Tables {
+        &self.index.tables
     }
 
     fn notes(&self) -> Vec<String> {
-        self.0.index.notes()
-    }
-
-    fn units(&self) -> usize {
-        self.0.index.units.len()
-    }
-
-    fn unit_rows(&self, unit: usize) -> u64 {
-        self.0.index.units[unit].rows
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.0.index.files.iter().map(|file| file.mark.0).sum()
+        self.index.notes()
     }
 
     fn index_bytes(&self) -> u64 {
-        self.0.index.bytes()
+        self.index.bytes()
     }
 
     fn reader_bytes(&self, layout: &Layout) -> (u64, String) {
-        let needs = self.0.needs(layout);
+        let needs = self.needs(layout);
         (needs.all_bytes, needs.reason)
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.0.index.fingerprint()
-    }
-
-    fn reader(&self, layout: &Arc<Layout>, bad_rows: BadRows) -> Result<Box<dyn Reader>, DataError> {
-        let needs = self.0.needs(layout);
-        Ok(Box::new(IpcReader::new(self.0.clone(), layout.clone(), bad_rows, needs)))
+    fn reader(self: Arc<Self>, layout: Arc<Layout>, bad_rows: BadRows) -> Box<dyn Reader> {
+        let needs = self.needs(&layout);
+        Box::new(IpcReader::new(self, layout, bad_rows, needs))
     }
 }

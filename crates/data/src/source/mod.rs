@@ -10,14 +10,17 @@
 //! - hostile files give an error with the place; nothing in a file is ever executed.
 
 mod bad;
+mod columnar;
 mod csv;
 pub mod images;
 mod ipc;
 mod jsonl;
+mod known;
 pub mod npy;
 pub mod npz;
 mod parquet;
 mod paths;
+mod stop;
 mod text;
 mod unpack;
 pub mod zarr;
@@ -32,6 +35,7 @@ use crate::DataError;
 use crate::layout::{Column, Layout, Request, Rows};
 
 pub use paths::expand;
+pub use stop::Stop;
 
 /// A format: how to know it, how to open it.
 pub struct Format {
@@ -65,6 +69,8 @@ pub struct OpenOptions {
     pub image_channels: Option<usize>,
     /// Where compressed files are unpacked and rows are kept for a global shuffle; the system's folder for that where none.
     pub scratch: Option<PathBuf>,
+    /// Asked while files are looked at, which may take long where they are many or large.
+    pub stop: Stop,
 }
 
 /// Settings of CSV files.
@@ -178,6 +184,11 @@ pub trait Source: Send + Sync {
     /// What one reader allocates at most, and what makes it so much (`row group 3 of a.parquet: 90 columns, pages of 1 MiB`).
     fn reader_bytes(&self, layout: &Layout) -> (u64, String);
 
+    /// What to change where that is too much, besides giving more memory.
+    fn reader_fix(&self) -> &'static str {
+        "choose fewer columns, or write the files in smaller pieces"
+    }
+
     /// A number that changes when the files do: what was read at another time is not continued in other files.
     fn fingerprint(&self) -> u64;
 
@@ -201,7 +212,7 @@ pub trait Reader: Send {
 
 /// Opens files, folders and patterns.
 pub fn open(given: &[String], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    let paths = expand(given)?;
+    let paths = expand(given, &options.stop)?;
     let format = match &options.format {
         Some(name) => by_name(name)?,
         None => by_path(&paths[0])?,

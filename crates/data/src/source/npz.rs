@@ -17,7 +17,7 @@ use super::npy::files::Files;
 use super::npy::header::{self, Header};
 use super::npy::table::{Block, Table};
 use super::npy::{header_error, whole};
-use super::{Format, OpenOptions, Source};
+use super::{Format, OpenOptions, Source, Stop};
 use crate::DataError;
 use crate::layout::Column;
 
@@ -48,6 +48,7 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     let mut columns = Vec::new();
     let mut rows = Vec::new();
     for path in paths {
+        options.stop.check()?;
         let members = members(path, options, &mut files, &mut unpacked)?;
         let wrong = |name: &str, reason: String| DataError::corrupt(path, format!(", array '{name}'"), reason);
         if blocks.is_empty() {
@@ -201,6 +202,7 @@ struct Unpacked {
     folder: PathBuf,
     number: usize,
     bytes: u64,
+    stop: Stop,
 }
 
 impl Unpacked {
@@ -212,7 +214,7 @@ impl Unpacked {
         })?;
         let file = Arc::new(file);
         let number = files.add_unnamed(path, 0, file.clone());
-        Ok(Unpacked { file, folder, number, bytes: 0 })
+        Ok(Unpacked { file, folder, number, bytes: 0, stop: options.stop.clone() })
     }
 
     /// Unpacks a member of exactly `size` bytes; where it begins.
@@ -245,6 +247,7 @@ impl Unpacked {
         let mut buffer = vec![0; 128 << 10];
         let mut done = 0;
         loop {
+            self.stop.check()?;
             let count = match member.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => count,

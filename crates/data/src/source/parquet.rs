@@ -35,7 +35,6 @@ mod schema;
 mod thrift;
 mod values;
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,20 +42,21 @@ use std::sync::Arc;
 use brimful_core::bytes::human;
 
 use self::codec::unpacker_bytes;
-use self::index::{Index, Unit};
+use self::index::Index;
 use self::pages::{Chunk, Encoding};
 use self::reader::{ParquetReader, stage_numbers};
 use self::schema::Physical;
 use super::bad::BadMarks;
+use super::columnar::{Columnar, Shared, Tables};
 use super::{BadRows, Format, OpenOptions, Reader, Source};
 use crate::DataError;
-use crate::layout::{Column, DType, Layout};
+use crate::layout::{DType, Layout};
 
 /// How Parquet files are opened.
 pub const FORMAT: Format = Format { name: "parquet", extensions: &["parquet", "pq"], open };
 
-fn open(paths: &[PathBuf], _: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
-    Ok(Arc::new(Shared(Arc::new(Parquet { index: Index::new(paths)? }))))
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+    Ok(Arc::new(Shared(Arc::new(Parquet { index: Index::new(paths, &options.stop)? }))))
 }
 
 /// Files, and where everything lies in them.
@@ -80,44 +80,24 @@ impl Parquet {
     }
 
     fn name(&self, column: usize) -> &str {
-        &self.index.columns[column].name
-    }
-
-    fn group_file(&self, group: usize) -> u32 {
-        self.index.groups[group].file
+        &self.index.tables.columns[column].name
     }
 
     fn group_path(&self, group: usize) -> &Path {
-        &self.index.files[self.index.groups[group].file as usize].path
+        &self.index.tables.files[self.index.groups[group].file as usize].path
     }
 
     /// The pages of a column, and the level of a value that is there.
     fn chunk(&self, group: usize, column: usize) -> (&Chunk, u8) {
         let group = &self.index.groups[group];
-        (&group.chunks[column], self.index.files[group.file as usize].max_definition[column])
+        (&group.chunks[column], self.index.max_definition[group.file as usize][column])
     }
 
     /// The row group, the rows in it, and the number of the first in its file.
     fn place(&self, unit: usize, rows: &Range<u64>) -> Result<(usize, Range<u32>, u64), DataError> {
-        let found =
-            self.index.units.get(unit).filter(|unit| rows.start <= rows.end && rows.end <= u64::from(unit.rows));
-        let Unit { group, first, .. } = found.ok_or_else(|| {
-            DataError::Request(format!("there are no rows {} to {} in unit {unit}", rows.start, rows.end))
-        })?;
-        let range = first + rows.start as u32..first + rows.end as u32;
-        let first_row = self.index.groups[*group as usize].first_row + u64::from(range.start);
-        Ok((*group as usize, range, first_row))
-    }
-
-    /// Opens a file again: it must still be the one that was looked at.
-    fn reopen(&self, file: usize) -> Result<File, DataError> {
-        let known = &self.index.files[file];
-        let opened = File::open(&known.path).map_err(|error| DataError::io(&known.path, &error))?;
-        let mark = index::mark(&opened).map_err(|error| DataError::io(&known.path, &error))?;
-        if mark != known.mark {
-            return Err(DataError::corrupt(&known.path, "", "has changed since it was opened: open it again"));
-        }
-        Ok(opened)
+        let (group, range) = self.index.tables.place(unit, rows)?;
+        let first_row = self.index.groups[group].first_row + range.start;
+        Ok((group, range.start as u32..range.end as u32, first_row))
     }
 
     fn wrong(&self, group: usize, column: usize, byte: u64, reason: &str) -> DataError {
@@ -127,7 +107,7 @@ impl Parquet {
     }
 
     fn needs(&self, layout: &Layout) -> Needs {
-        let mut needs = Needs { rows: self.index.most_unit_rows as usize, ..Needs::default() };
+        let mut needs = Needs { rows: self.index.tables.most_unit_rows as usize, ..Needs::default() };
         let (mut entries, mut unpacker, mut largest) = ([0u32; 3], 0, (0, String::new()));
         let mut shared_text = false;
         for (number, group) in self.index.groups.iter().enumerate() {
@@ -178,49 +158,28 @@ fn stage_of(dtype: DType) -> usize {
     }
 }
 
-/// Readers hold on to the index as well.
-struct Shared(Arc<Parquet>);
+impl Columnar for Parquet {
+    const FORMAT: &'static str = "parquet";
 
-impl Source for Shared {
-    fn format(&self) -> &'static str {
-        "parquet"
-    }
-
-    fn columns(&self) -> &[Column] {
-        &self.0.index.columns
+    fn tables(&self) -> &Tables {
+        &self.index.tables
     }
 
     fn notes(&self) -> Vec<String> {
-        self.0.index.notes()
-    }
-
-    fn units(&self) -> usize {
-        self.0.index.units.len()
-    }
-
-    fn unit_rows(&self, unit: usize) -> u64 {
-        self.0.index.units[unit].rows.into()
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.0.index.files.iter().map(|file| file.mark.0).sum()
+        self.index.tables.note_of_left_out().into_iter().collect()
     }
 
     fn index_bytes(&self) -> u64 {
-        self.0.index.bytes()
+        self.index.bytes()
     }
 
     fn reader_bytes(&self, layout: &Layout) -> (u64, String) {
-        let needs = self.0.needs(layout);
+        let needs = self.needs(layout);
         (needs.all_bytes, needs.reason)
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.0.index.fingerprint()
-    }
-
-    fn reader(&self, layout: &Arc<Layout>, bad_rows: BadRows) -> Result<Box<dyn Reader>, DataError> {
-        let needs = self.0.needs(layout);
-        Ok(Box::new(ParquetReader::new(self.0.clone(), layout.clone(), bad_rows, &needs)))
+    fn reader(self: Arc<Self>, layout: Arc<Layout>, bad_rows: BadRows) -> Box<dyn Reader> {
+        let needs = self.needs(&layout);
+        Box::new(ParquetReader::new(self, layout, bad_rows, &needs))
     }
 }

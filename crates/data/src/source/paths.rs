@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use brimful_core::bytes::human;
 use glob::Pattern;
 
+use super::Stop;
 use crate::DataError;
 use crate::budget::left_bytes;
 
@@ -23,12 +24,12 @@ const SHARE: u64 = 2;
 const FEW_FILES: u64 = 10_000;
 
 /// Files and folders, at least one.
-pub fn expand(given: &[String]) -> Result<Vec<PathBuf>, DataError> {
-    expand_within(given, &|| left_bytes(Path::new("/")))
+pub fn expand(given: &[String], stop: &Stop) -> Result<Vec<PathBuf>, DataError> {
+    expand_within(given, &|| left_bytes(Path::new("/")), stop)
 }
 
-fn expand_within(given: &[String], left: &dyn Fn() -> Option<u64>) -> Result<Vec<PathBuf>, DataError> {
-    let mut found = Found { paths: Vec::new(), names: 0, name_bytes: 0, most_bytes: None, left };
+fn expand_within(given: &[String], left: &dyn Fn() -> Option<u64>, stop: &Stop) -> Result<Vec<PathBuf>, DataError> {
+    let mut found = Found { paths: Vec::new(), names: 0, name_bytes: 0, most_bytes: None, left, stop };
     for text in given {
         let path = PathBuf::from(text);
         // A file may have brackets in its name.
@@ -83,6 +84,7 @@ struct Found<'a> {
     /// What they may take; asked when there are many.
     most_bytes: Option<u64>,
     left: &'a dyn Fn() -> Option<u64>,
+    stop: &'a Stop,
 }
 
 impl Found<'_> {
@@ -120,8 +122,9 @@ impl Found<'_> {
         }
     }
 
-    /// One more name; an error when there are too many for the memory that is left.
+    /// One more name; an error when there are too many for the memory that is left, or somebody wants an end.
     fn count(&mut self, text: &str, name_bytes: usize) -> Result<(), DataError> {
+        self.stop.check()?;
         self.names += 1;
         self.name_bytes += name_bytes as u64;
         if self.names < FEW_FILES {
@@ -149,7 +152,7 @@ mod tests {
     use super::*;
 
     fn texts(folder: &Path, pattern: &str) -> Vec<String> {
-        let found = expand(&[folder.join(pattern).display().to_string()]).unwrap();
+        let found = expand(&[folder.join(pattern).display().to_string()], &Stop::default()).unwrap();
         found.iter().map(|path| path.strip_prefix(folder).unwrap().display().to_string()).collect()
     }
 
@@ -166,11 +169,11 @@ mod tests {
         {
             let full = folder.path().join(pattern).display().to_string();
             let theirs: Vec<PathBuf> = glob::glob(&full).unwrap().map(Result::unwrap).collect();
-            assert_eq!(expand(&[full]).unwrap(), theirs, "{pattern}");
+            assert_eq!(expand(&[full], &Stop::default()).unwrap(), theirs, "{pattern}");
         }
         assert_eq!(texts(folder.path(), "a/[4].csv"), ["a/[4].csv"]);
         let nothing = folder.path().join("*.nothing").display().to_string();
-        assert!(expand(&[nothing]).unwrap_err().to_string().ends_with("no file fits this pattern"));
+        assert!(expand(&[nothing], &Stop::default()).unwrap_err().to_string().ends_with("no file fits this pattern"));
     }
 
     #[test]
@@ -180,8 +183,9 @@ mod tests {
             std::fs::write(folder.path().join(format!("{number}.npy")), "").unwrap();
         }
         let pattern = [folder.path().join("*.npy").display().to_string()];
-        assert_eq!(expand_within(&pattern, &|| None).unwrap().len() as u64, FEW_FILES + 1);
-        let refused = expand_within(&pattern, &|| Some(1 << 20)).unwrap_err().to_string();
+        let never = Stop::default();
+        assert_eq!(expand_within(&pattern, &|| None, &never).unwrap().len() as u64, FEW_FILES + 1);
+        let refused = expand_within(&pattern, &|| Some(1 << 20), &never).unwrap_err().to_string();
         assert!(refused.contains("more than 9999 files fit this pattern") && refused.contains("512 KiB"), "{refused}");
     }
 }

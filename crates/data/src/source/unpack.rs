@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use brimful_core::bytes::human;
 
+use super::{OpenOptions, Stop};
 use crate::DataError;
 
 /// How a file is compressed.
@@ -45,17 +46,18 @@ pub struct Unpacked {
     file: File,
     folder: PathBuf,
     bytes: u64,
+    stop: Stop,
 }
 
 impl Unpacked {
     /// Nothing yet, in a folder, or where the system keeps what is temporary.
-    pub fn new(folder: Option<&Path>) -> Result<Unpacked, DataError> {
-        let folder = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
+    pub fn new(options: &OpenOptions) -> Result<Unpacked, DataError> {
+        let folder = options.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let file = tempfile::tempfile_in(&folder).map_err(|error| DataError::Io {
             path: folder.clone(),
             reason: format!("compressed files cannot be unpacked here: {error}; give another folder (scratch=)"),
         })?;
-        Ok(Unpacked { file, folder, bytes: 0 })
+        Ok(Unpacked { file, folder, bytes: 0, stop: options.stop.clone() })
     }
 
     /// Where the text is.
@@ -83,6 +85,7 @@ impl Unpacked {
         let mut buffer = vec![0; BLOCK];
         let mut free_bytes = 0;
         loop {
+            self.stop.check()?;
             let length = match reader.read(&mut buffer) {
                 Ok(0) => return Ok((base, self.bytes - base)),
                 Ok(length) => length,

@@ -128,3 +128,11 @@ pub fn npy(descr: &str, by_columns: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(data);
     bytes
 }
+
+/// A JPEG that says how it must be turned.
+pub fn with_exif(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    // Of one tag: orientation, a number of two bytes, one of them.
+    let exif = [&b"Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..], &[orientation], &[0; 6]].concat();
+    let length = (exif.len() as u16 + 2).to_be_bytes();
+    [&jpeg[..2], &[0xff, 0xe1], &length, &exif, &jpeg[2..]].concat()
+}

@@ -18,6 +18,35 @@ pub fn open_one(path: &Path) -> Arc<dyn Source> {
     open(&[path.display().to_string()], &OpenOptions::default()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What opening a file with these bytes says, after the file's name.
+pub fn told(path: &Path, bytes: &[u8]) -> String {
+    std::fs::write(path, bytes).unwrap();
+    let error = open(&[path.display().to_string()], &OpenOptions::default()).err().unwrap().to_string();
+    error.strip_prefix(&path.display().to_string()).unwrap().to_owned()
+}
+
+/// Two files are one source; with a third, which has other columns, they are refused with this sentence.
+pub fn check_several([one, two, other]: [&Path; 3]) -> String {
+    let text = |path: &Path| path.display().to_string();
+    let source = open(&[text(one), text(two)], &OpenOptions::default()).unwrap();
+    assert_eq!(source.rows(), 2 * ROWS);
+    open(&[text(one), text(other)], &OpenOptions::default()).err().unwrap().to_string()
+}
+
+/// A file that was written again after it was opened is not read on.
+pub fn check_changed(fixture: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(fixture.file_name().unwrap());
+    let bytes = std::fs::read(fixture).unwrap();
+    std::fs::write(&path, &bytes).unwrap();
+    let source = open_one(&path);
+    for changed in [&bytes[..bytes.len() - 1], &[&bytes[..], b"more"].concat()] {
+        std::fs::write(&path, changed).unwrap();
+        let error = read_all(&*source, &Request::default(), BadRows::Null).err().unwrap().to_string();
+        assert!(error.ends_with("has changed since it was opened: open it again"), "{error}");
+    }
+}
+
 /// Memory for so many rows.
 pub fn rows(layout: &Arc<Layout>, capacity: usize) -> Rows {
     let bytes = layout.bytes(capacity);

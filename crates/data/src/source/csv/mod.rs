@@ -13,7 +13,7 @@ mod wrong;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::text::{TextFiles, UnitText};
+use super::text::{Records, TextFiles, TextSource, UnitText};
 use super::{BadRows, CsvOptions, Format, OpenOptions, Reader, Source};
 use crate::DataError;
 use crate::layout::{Column, Layout};
@@ -27,14 +27,8 @@ pub const FORMAT: Format =
 
 /// The begin of a file that is looked at.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Records of the begin, and of each other place, that types are inferred from.
-const FIRST_RECORDS: usize = 1000;
-const OTHER_RECORDS: usize = 200;
-/// A larger unit is one long record: no sample.
-const MOST_SAMPLE_BYTES: u64 = 4 << 20;
 
 struct Csv {
-    files: Arc<TextFiles>,
     table: Arc<Table>,
     columns: Vec<Column>,
 }
@@ -60,12 +54,14 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
         }
         known => known?,
     };
-    files.index(Some(dialect.delimiter), |files, file| begin(files, file, &dialect, &options.csv, &nulls))?;
+    let begins = |files: &TextFiles, file| begin(files, file, &dialect, &options.csv, &nulls);
+    files.index(Some(dialect.delimiter), &options.stop, begins)?;
     let files = Arc::new(files);
     let seen = sample(&files, &dialect, &nulls)?;
     let types = types::types(&dialect.names, &seen, &options.csv)?;
     let columns = dialect.names.iter().zip(&types).map(|(name, typed)| typed.of.column(name)).collect();
-    Ok(Arc::new(Csv { files, table: Arc::new(Table { dialect, types, nulls }), columns }))
+    let records = Csv { table: Arc::new(Table { dialect, types, nulls }), columns };
+    Ok(Arc::new(TextSource { files, records }))
 }
 
 /// Where records begin in a file, and the line there. The names must be those of the first file.
@@ -110,67 +106,51 @@ fn difference(here: &Dialect, first: &Dialect) -> String {
 }
 
 /// What begin, middle and end of files show of each column.
-fn sample(files: &Arc<TextFiles>, dialect: &Dialect, nulls: &Nulls) -> Result<Vec<Seen>, DataError> {
+fn sample(files: &TextFiles, dialect: &Dialect, nulls: &Nulls) -> Result<Vec<Seen>, DataError> {
     let mut seen = vec![Seen::default(); dialect.names.len()];
     let count = files.units().len();
-    for unit in files.places() {
-        let most = if unit == 0 { FIRST_RECORDS } else { OTHER_RECORDS };
-        let text = files.sample(unit, MOST_SAMPLE_BYTES)?;
-        let Some(text) = text else { continue };
+    files.sample(|unit, text, most| {
         let skip = (files.units()[unit].rows as usize).saturating_sub(most);
         let mut at = 0;
         for record in 0.. {
-            at = field::skip_blank(&text, at);
-            let Some(end) = field::record_end(&text, at, dialect.delimiter) else { break };
+            at = field::skip_blank(text, at);
+            let Some(end) = field::record_end(text, at, dialect.delimiter) else { break };
             // Of the last unit the last records: what is added to a file later may be written otherwise.
             let wanted = if unit == count - 1 && unit > 0 { record >= skip } else { record < most };
-            if wanted && let Some(fields) = field::fields(&text, at, dialect.delimiter) {
+            if wanted && let Some(fields) = field::fields(text, at, dialect.delimiter) {
                 fields.iter().zip(&mut seen).for_each(|(value, seen)| seen.add(value, nulls));
             }
             at = end;
         }
-    }
+    })?;
     Ok(seen)
 }
 
-impl Source for Csv {
-    fn format(&self) -> &'static str {
-        "csv"
-    }
+impl Records for Csv {
+    const FORMAT: &'static str = "csv";
 
     fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    fn units(&self) -> usize {
-        self.files.units().len()
-    }
-
-    fn unit_rows(&self, unit: usize) -> u64 {
-        u64::from(self.files.units()[unit].rows)
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.files.file_bytes()
-    }
-
-    fn index_bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         let names: usize = self.columns.iter().map(|column| 2 * column.name.capacity()).sum();
         let columns = self.columns.len() * (size_of::<Column>() + size_of::<String>() + size_of::<Typed>());
-        self.files.index_bytes() + (names + columns) as u64
+        (names + columns) as u64
     }
 
-    fn reader_bytes(&self, layout: &Layout) -> (u64, String) {
-        let (text, what) = self.files.unit_text_bytes();
+    fn reader_bytes(&self, text_bytes: u64, layout: &Layout) -> u64 {
         // Twice: a field with doubled quotes is put together anew, and one field may be nearly all of a unit.
-        (2 * text + parse::bytes(layout), what)
+        2 * text_bytes + parse::bytes(layout)
     }
 
-    fn fingerprint(&self) -> u64 {
-        self.files.fingerprint()
-    }
-
-    fn reader(&self, layout: &Arc<Layout>, bad_rows: BadRows) -> Result<Box<dyn Reader>, DataError> {
-        Ok(Box::new(parse::CsvReader::new(UnitText::new(&self.files), &self.files, &self.table, layout, bad_rows)))
+    fn reader(
+        &self,
+        text: UnitText,
+        files: &Arc<TextFiles>,
+        layout: &Arc<Layout>,
+        bad_rows: BadRows,
+    ) -> Box<dyn Reader> {
+        Box::new(parse::CsvReader::new(text, files, &self.table, layout, bad_rows))
     }
 }

@@ -1,8 +1,9 @@
 //! One picture, from its file to bytes of the wanted size.
 //!
 //! In: a path. Out: `height × width × channels` bytes, or why the picture cannot be read. Memory is kept from picture to picture and
-//! never grows beyond what [`decoder_bytes`] says: larger pictures are refused before they are decoded. Transparency is left away;
-//! grey is `0.299 R + 0.587 G + 0.114 B`; sizes change as in Pillow (`BILINEAR`, which takes all pixels into account).
+//! never grows beyond what [`decoder_bytes`] says: larger pictures are refused before they are decoded. JPEG
+//! pictures are turned as their EXIF says (`upright`). Transparency is left away; grey is `0.299 R + 0.587 G + 0.114 B`; sizes change
+//! as in Pillow (`BILINEAR`, which takes all pixels into account).
 
 use std::io::Cursor;
 use std::os::unix::fs::FileExt;
@@ -16,6 +17,7 @@ use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
 use super::size::{Packing, Size, size_of};
+use super::upright::Turn;
 use crate::source::npy::files;
 
 /// What all pictures become, and what they may be.
@@ -39,8 +41,8 @@ impl Target {
 }
 
 /// What a decoder holds at most: the file, the picture as it was (four bytes a pixel for PNG), the coefficients of a progressive JPEG
-/// (two bytes for each of three colours, with a margin for sizes that are no multiple of 16), the picture between the two directions
-/// of resizing, the picture as it becomes.
+/// (two bytes for each of three colours, with a margin for sizes that are no multiple of 16; in their place, once they are decoded, the
+/// picture that is turned), the picture between the two directions of resizing, the picture as it becomes.
 pub(super) fn decoder_bytes(target: &Target) -> u64 {
     let picture = target.most_pixels.saturating_mul(4 + 6 + 2);
     let between = if target.resize { target.most_pixels.saturating_mul(3) } else { 0 };
@@ -68,37 +70,41 @@ impl Decoder {
         let target = self.target;
         let (file, found) = files::open(path).map_err(|error| error.to_string())?;
         let size = size_of(&file, found.len())?;
-        let same = (size.width, size.height) == (target.width, target.height);
+        let (width, height) = size.upright();
+        let same = (width, height) == (target.width, target.height);
         if !same && !target.resize {
             return Err(format!(
-                "it has {} × {} pixels, but the first picture has {} × {}: give a size for all (image_size)",
-                size.width, size.height, target.width, target.height
+                "it has {width} × {height} pixels, but the first picture has {} × {}: give a size for all (image_size)",
+                target.width, target.height
             ));
         }
         if size.pixels() > target.most_pixels || found.len() > target.most_file_bytes {
             return Err(format!(
-                "it has {} × {} pixels in {} bytes, more than the pictures that were looked at when the folder was opened \
-                 ({} pixels, {} bytes)",
-                size.width,
-                size.height,
+                "it has {width} × {height} pixels in {} bytes, more than the pictures that were looked at when the folder was \
+                 opened ({} pixels, {} bytes)",
                 found.len(),
                 target.most_pixels,
                 target.most_file_bytes
             ));
         }
-        self.file.resize(found.len() as usize, 0);
+        sized(&mut self.file, found.len() as usize);
         file.read_exact_at(&mut self.file, 0).map_err(|error| error.to_string())?;
         match size.packing {
             Packing::Jpeg => self.jpeg(size)?,
             Packing::Png => self.png(size)?,
+        }
+        if size.turn != Turn::NONE {
+            sized(&mut self.coloured, self.picture.len());
+            size.turn.turn(&self.picture, size.width, size.height, target.channels, &mut self.coloured);
+            std::mem::swap(&mut self.picture, &mut self.coloured);
         }
         if same {
             into.copy_from_slice(&self.picture);
             return Ok(());
         }
         let kind = if target.channels == 1 { PixelType::U8 } else { PixelType::U8x3 };
-        let (width, height) = (size.width as u32, size.height as u32);
-        let from = ImageRef::new(width, height, &self.picture, kind).map_err(|error| error.to_string())?;
+        let from =
+            ImageRef::new(width as u32, height as u32, &self.picture, kind).map_err(|error| error.to_string())?;
         let (width, height) = (target.width as u32, target.height as u32);
         let mut to = Image::from_slice_u8(width, height, into, kind).map_err(|error| error.to_string())?;
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
@@ -110,14 +116,14 @@ impl Decoder {
         // What has no brightness of its own is decoded to colours first.
         let has = if grey { jpeg_decoder(&self.file, size, ColorSpace::Luma)?.input_colorspace() } else { None };
         if matches!(has, Some(ColorSpace::YCbCr | ColorSpace::Luma)) {
-            self.picture.resize(size.width * size.height, 0);
+            sized(&mut self.picture, size.width * size.height);
             return decode_jpeg(&self.file, size, ColorSpace::Luma, &mut self.picture);
         }
         let colours = if grey { &mut self.coloured } else { &mut self.picture };
-        colours.resize(size.width * size.height * 3, 0);
+        sized(colours, size.width * size.height * 3);
         decode_jpeg(&self.file, size, ColorSpace::RGB, colours)?;
         if grey {
-            self.picture.resize(size.width * size.height, 0);
+            sized(&mut self.picture, size.width * size.height);
             recolour(&self.coloured, 3, &mut self.picture, 1);
         }
         Ok(())
@@ -136,7 +142,7 @@ impl Decoder {
         if bytes > pixels * 4 {
             return Err("the PNG contradicts itself about its size".to_owned());
         }
-        self.coloured.resize(bytes, 0);
+        sized(&mut self.coloured, bytes);
         let frame = reader.next_frame(&mut self.coloured).map_err(damaged)?;
         let samples = frame.color_type.samples();
         let from = &self.coloured[..frame.buffer_size()];
@@ -144,10 +150,20 @@ impl Decoder {
         {
             return Err("the PNG contradicts itself about its size".to_owned());
         }
-        self.picture.resize(pixels * self.target.channels, 0);
+        sized(&mut self.picture, pixels * self.target.channels);
         recolour(from, samples, &mut self.picture, self.target.channels);
         Ok(())
     }
+}
+
+/// Makes memory exactly so large. Where it has to grow, what it was is given back before, and it takes no more than is needed: memory
+/// that grows by itself takes up to twice as much.
+fn sized(memory: &mut Vec<u8>, bytes: usize) {
+    if memory.capacity() < bytes {
+        *memory = Vec::new();
+        memory.reserve_exact(bytes);
+    }
+    memory.resize(bytes, 0);
 }
 
 /// A decoder that has read the headers.

@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::DataError;
-use crate::source::npy::files::{Fingerprint, modified_ns};
+use crate::source::Stop;
+use crate::source::known::{Fingerprint, Mark};
 
 /// The largest files are looked at before reading begins.
 const LARGEST: usize = 256;
@@ -30,6 +31,7 @@ pub(super) struct Index {
     pub(super) largest_file_bytes: u64,
     pub(super) print: Fingerprint,
     largest: BinaryHeap<Reverse<(u64, usize)>>,
+    stop: Stop,
 }
 
 struct Folder {
@@ -46,12 +48,13 @@ struct Name {
 
 impl Index {
     /// Looks through folders. Where the pictures of a folder lie in folders of its own, these are their classes.
-    pub(super) fn new(paths: &[PathBuf]) -> Result<Index, DataError> {
-        let mut index = Index::default();
+    pub(super) fn new(paths: &[PathBuf], stop: &Stop) -> Result<Index, DataError> {
+        let mut index = Index { stop: stop.clone(), ..Index::default() };
         let mut seen = BTreeSet::new();
         let mut of_class: Vec<(String, PathBuf)> = Vec::new();
         for path in paths {
             let found = std::fs::metadata(path).map_err(|error| DataError::io(path, &error))?;
+            stop.check()?;
             if found.is_file() {
                 let parent = path.parent().unwrap_or(Path::new("")).to_owned();
                 if index.folders.last().is_none_or(|folder| folder.path != parent || folder.class.is_some()) {
@@ -86,6 +89,8 @@ impl Index {
             let path = paths[0].display().to_string();
             return Err(DataError::Path { path, reason: "there is no picture in it (.jpg, .jpeg, .png)".to_owned() });
         }
+        // The question belongs to who opens: it is not asked when rows are read.
+        index.stop = Stop::default();
         index.names.shrink_to_fit();
         index.files.shrink_to_fit();
         Ok(index)
@@ -117,6 +122,7 @@ impl Index {
         let first = self.files.len();
         let mut inside = Vec::new();
         for entry in std::fs::read_dir(path).map_err(io)? {
+            self.stop.check()?;
             let entry = entry.map_err(io)?;
             let full = entry.path();
             let kind = entry.file_type().map_err(io)?;
@@ -152,9 +158,7 @@ impl Index {
         self.largest_file_bytes = self.largest_file_bytes.max(found.len());
         // The sum of all, since folders come in any order.
         let mut print = Fingerprint::default();
-        print.add(path.as_os_str().as_bytes());
-        print.add(&found.len().to_le_bytes());
-        print.add(&modified_ns(found).to_le_bytes());
+        print.add_file(path, Mark::of(found));
         self.print.0 = self.print.0.wrapping_add(print.0);
         self.largest.push(Reverse((found.len(), first as usize)));
         if self.largest.len() > LARGEST {

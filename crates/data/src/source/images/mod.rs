@@ -1,12 +1,14 @@
 //! Folders of pictures (JPEG, PNG).
 //!
 //! In: folders, or files. Out: a column `image` (`uint8`, `[height, width, channels]`) and, where pictures lie in folders by class, a
-//! column `label`: the place of the folder's name among the sorted names. A picture that cannot be read is a bad row. Opening looks at
-//! the names and sizes of all files, and at the first bytes of some thousand pictures: what a reader needs follows from these.
+//! column `label`: the place of the folder's name among the sorted names. Pictures stand upright, as their EXIF says
+//! (`notes` tell how many are turned). A picture that cannot be read is a bad row. Opening looks at the names and sizes of all files, and
+//! at the first bytes of some thousand pictures: what a reader needs follows from these.
 
 mod decode;
 mod index;
 mod size;
+mod upright;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,6 +18,7 @@ use brimful_core::bytes::human;
 
 use self::decode::{Decoder, Target, decoder_bytes};
 use self::index::Index;
+use self::upright::Turn;
 use super::npy::files;
 use super::{Access, BadRow, BadRows, Format, OpenOptions, ReadReport, Reader, Source};
 use crate::DataError;
@@ -42,6 +45,9 @@ struct Pictures {
     unit_rows: u64,
     /// The largest picture, for words.
     largest: String,
+    /// How many were looked at, and how many of these are turned.
+    looked_at: usize,
+    turned: usize,
 }
 
 struct ImageSource(Arc<Pictures>);
@@ -55,19 +61,25 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     if !options.image_size.is_none_or(sides) {
         return Err(DataError::Request(format!("the sides of a picture must be from 1 to {MOST_SIDE} pixels")));
     }
-    let mut index = Index::new(paths)?;
+    let mut index = Index::new(paths, &options.stop)?;
     let sample = index.sample(LOOKED_AT);
     let all = sample.len() == index.len();
+    let (looked_at, mut turned) = (sample.len(), 0);
     let (mut first, mut largest, mut wrong) = (None, None, None);
     let mut path = PathBuf::new();
     for file in sample {
+        options.stop.check()?;
         index.path(file, &mut path);
         let size = files::open(&path).map_err(|error| error.to_string());
         match size.and_then(|(file, found)| size::size_of(&file, found.len())) {
             Ok(size) => {
                 first.get_or_insert(size);
+                turned += usize::from(size.turn != Turn::NONE);
                 if largest.as_ref().is_none_or(|(most, _)| size.pixels() > *most) {
-                    largest = Some((size.pixels(), format!("{} × {} in {}", size.width, size.height, path.display())));
+                    largest = Some((
+                        size.pixels(),
+                        format!("{} × {} in {}", size.upright().0, size.upright().1, path.display()),
+                    ));
                 }
             }
             Err(reason) => wrong = wrong.or(Some((path.clone(), reason))),
@@ -80,7 +92,8 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     if !all {
         most_pixels = most_pixels.max(USUAL_PIXELS);
     }
-    let (height, width) = options.image_size.unwrap_or((first.height, first.width));
+    let (width, height) = first.upright();
+    let (height, width) = options.image_size.unwrap_or((height, width));
     let resize = options.image_size.is_some();
     if !resize {
         most_pixels = first.pixels();
@@ -93,7 +106,7 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
         columns.push(Column { name: "label".to_owned(), kind: Kind::Number(DType::I64), shape: Vec::new() });
     }
     let unit_rows = (UNIT_BYTES / target.bytes() as u64).max(1).max((index.len() as u64).div_ceil(MOST_UNITS));
-    Ok(Arc::new(ImageSource(Arc::new(Pictures { index, target, columns, unit_rows, largest }))))
+    Ok(Arc::new(ImageSource(Arc::new(Pictures { index, target, columns, unit_rows, largest, looked_at, turned }))))
 }
 
 impl Source for ImageSource {
@@ -103,6 +116,15 @@ impl Source for ImageSource {
 
     fn columns(&self) -> &[Column] {
         &self.0.columns
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Pictures { looked_at, turned, .. } = &*self.0;
+        let note = || {
+            let of = if *looked_at == self.0.index.len() { "" } else { " that were looked at" };
+            format!("{turned} of the {looked_at} pictures{of} are turned upright, as their EXIF says")
+        };
+        (*turned > 0).then(note).into_iter().collect()
     }
 
     fn units(&self) -> usize {

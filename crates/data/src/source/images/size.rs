@@ -1,10 +1,13 @@
 //! How large a picture is, from the first bytes of its file, before anything is decoded.
 //!
-//! In: a file. Out: what it is, width and height; or why it cannot be read. Only markers are read, whatever lies between them.
+//! In: a file. Out: what it is, width and height, and how it must be turned; or why it cannot be read. Only markers are read, whatever
+//! lies between them, and a JPEG's description.
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
+
+use super::upright::Turn;
 
 /// What packs a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,17 +16,23 @@ pub(super) enum Packing {
     Png,
 }
 
-/// The size of a picture.
+/// The size of a picture as it lies in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) packing: Packing,
     pub(super) width: usize,
     pub(super) height: usize,
+    pub(super) turn: Turn,
 }
 
 impl Size {
     pub(super) fn pixels(self) -> u64 {
         self.width as u64 * self.height as u64
+    }
+
+    /// Width and height once it is turned.
+    pub(super) fn upright(self) -> (usize, usize) {
+        if self.turn.lies() { (self.height, self.width) } else { (self.width, self.height) }
     }
 }
 
@@ -52,7 +61,7 @@ pub(super) fn size_of(file: &File, bytes: u64) -> Result<Size, String> {
             return Err("it is neither JPEG nor PNG".to_owned());
         }
         let word = |at: usize| u32::from_be_bytes(start[at..at + 4].try_into().expect("four bytes")) as usize;
-        Size { packing: Packing::Png, width: word(16), height: word(20) }
+        Size { packing: Packing::Png, width: word(16), height: word(20), turn: Turn::NONE }
     };
     let claim = format!("it claims {} × {} pixels", size.width, size.height);
     if size.pixels() == 0 {
@@ -68,10 +77,10 @@ pub(super) fn size_of(file: &File, bytes: u64) -> Result<Size, String> {
 }
 
 /// Fills a buffer from a place of the file.
-type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> Result<(), String>;
+pub(super) type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> Result<(), String>;
 
 fn jpeg(read: ReadAt) -> Result<Size, String> {
-    let mut at = 2;
+    let (mut at, mut turn) = (2, None);
     for _ in 0..MOST_MARKERS {
         let mut marker = [0; 4];
         read(&mut marker, at)?;
@@ -87,9 +96,20 @@ fn jpeg(read: ReadAt) -> Result<Size, String> {
                 let mut frame = [0; 5];
                 read(&mut frame, at + 4)?;
                 let half = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
-                return Ok(Size { packing: Packing::Jpeg, height: half(1), width: half(3) });
+                return Ok(Size {
+                    packing: Packing::Jpeg,
+                    height: half(1),
+                    width: half(3),
+                    turn: turn.unwrap_or(Turn::NONE),
+                });
             }
-            _ => at += 2 + u64::from(u16::from_be_bytes([marker[2], marker[3]])).max(2),
+            kind => {
+                let length = u64::from(u16::from_be_bytes([marker[2], marker[3]])).max(2);
+                if kind == 0xe1 && turn.is_none() {
+                    turn = Turn::of(read, at + 4, length - 2);
+                }
+                at += 2 + length;
+            }
         }
     }
     Err("the JPEG file does not say how large it is".to_owned())

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::flat::Table;
@@ -13,6 +13,9 @@ use super::message::{self, BATCH, Batch, DICTIONARY, SCHEMA};
 use super::schema::{Leaf, Schema, Values};
 use crate::DataError;
 use crate::layout::{Column, Kind};
+use crate::source::Stop;
+use crate::source::columnar::{Tables, Unit, same_columns};
+use crate::source::known::KnownFile;
 
 /// Decoded bytes of a unit: any piece of a batch can be read by itself, unless it is compressed.
 const UNIT_BYTES: u64 = 4 << 20;
@@ -28,23 +31,12 @@ const MAGIC: &[u8] = b"ARROW1";
 
 /// What is known about files.
 pub struct Index {
-    pub columns: Vec<Column>,
+    pub(in crate::source) tables: Tables,
     pub leaves: Vec<Leaf>,
-    pub files: Vec<FileIndex>,
     pub batches: Vec<BatchIndex>,
     pub dictionaries: Vec<Dictionary>,
-    pub units: Vec<Unit>,
-    pub most_unit_rows: u64,
-    left_out: Vec<String>,
     large_batch: Option<(usize, u64)>,
     buffers_left: usize,
-}
-
-/// A file.
-pub struct FileIndex {
-    pub path: PathBuf,
-    /// Its size and when it was changed.
-    pub mark: (u64, i64, i64),
 }
 
 /// A record batch.
@@ -68,20 +60,6 @@ pub struct Dictionary {
     pub entries: u64,
 }
 
-/// Rows of a batch.
-#[derive(Clone, Copy)]
-pub struct Unit {
-    pub batch: u32,
-    pub first: u64,
-    pub rows: u64,
-}
-
-/// Size and time of change.
-pub fn mark(file: &File) -> std::io::Result<(u64, i64, i64)> {
-    let known = file.metadata()?;
-    Ok((known.len(), known.mtime(), known.mtime_nsec()))
-}
-
 /// What is going on with the file that is looked at.
 struct Walk<'a> {
     path: &'a Path,
@@ -98,33 +76,22 @@ struct Walk<'a> {
 }
 
 impl Index {
-    pub fn new(paths: &[PathBuf]) -> Result<Index, DataError> {
+    pub fn new(paths: &[PathBuf], stop: &Stop) -> Result<Index, DataError> {
         let mut index = Index {
-            columns: Vec::new(),
+            tables: Tables::default(),
             leaves: Vec::new(),
-            files: Vec::new(),
             batches: Vec::new(),
             dictionaries: Vec::new(),
-            units: Vec::new(),
-            most_unit_rows: 0,
-            left_out: Vec::new(),
             large_batch: None,
             buffers_left: MOST_BUFFERS,
         };
         for path in paths {
-            let io = |error: std::io::Error| DataError::io(path, &error);
-            let file = File::open(path).map_err(io)?;
-            if file.metadata().map_err(io)?.is_dir() {
-                let reason = "is a folder: give its files, as in 'folder/*.arrow'".to_owned();
-                return Err(DataError::Path { path: path.display().to_string(), reason });
-            }
-            let mark = mark(&file).map_err(io)?;
-            index.take(path, &file, mark.0, &paths[0])?;
-            index.files.push(FileIndex { path: path.clone(), mark });
+            stop.check()?;
+            let (known, file) = KnownFile::open(path, "*.arrow")?;
+            index.take(path, &file, known.mark.bytes, &paths[0])?;
+            index.tables.files.push(known);
         }
-        if index.columns.is_empty() {
-            return Err(DataError::corrupt(&paths[0], "", "has no column of numbers or text"));
-        }
+        index.tables.has_columns(&paths[0])?;
         index.make_units();
         Ok(index)
     }
@@ -244,32 +211,17 @@ impl Index {
                 return Err(wrong(format!("column '{}' has a dictionary that is used for another type", leaf.name)));
             }
         }
-        if self.files.is_empty() {
+        if self.tables.files.is_empty() {
             let leaves = walk.schema.leaves.iter();
-            self.columns = leaves
+            self.tables.columns = leaves
                 .map(|leaf| Column { name: leaf.name.clone(), kind: leaf.kind, shape: leaf.shape.clone() })
                 .collect();
             self.leaves.clone_from(&walk.schema.leaves);
-            self.left_out = std::mem::take(&mut walk.schema.left_out);
+            self.tables.left_out = std::mem::take(&mut walk.schema.left_out);
             return Ok(());
         }
-        let other = first_path.display();
-        let mut pairs = walk.schema.leaves.iter().zip(&self.leaves);
-        if let Some((mine, first)) = pairs.find(|(mine, first)| mine.name != first.name || !mine.like(first)) {
-            return Err(wrong(if mine.name == first.name {
-                let name = &mine.name;
-                format!("column '{name}' has another type than in {other}: open files with the same columns together")
-            } else {
-                let (mine, first) = (&mine.name, &first.name);
-                format!("has column '{mine}' where {other} has '{first}': open files with the same columns together")
-            }));
-        }
-        let (mine, first) = (walk.schema.leaves.len(), self.leaves.len());
-        if mine != first {
-            let reason = format!("has {mine} columns, {other} has {first}: open files with the same columns together");
-            return Err(wrong(reason));
-        }
-        Ok(())
+        let (mine, first) = ((walk.path, &*walk.schema.leaves), (first_path, &*self.leaves));
+        same_columns(mine, first, |leaf| &leaf.name, Leaf::like)
     }
 
     fn take_batch(&mut self, walk: &mut Walk, found: &message::Message) -> Result<(), DataError> {
@@ -290,7 +242,7 @@ impl Index {
         }
         let first_row = walk.first_row;
         walk.first_row = first_row.checked_add(batch.rows).ok_or_else(|| wrong("has too many rows".to_owned()))?;
-        let file = self.files.len() as u32;
+        let file = self.tables.files.len() as u32;
         self.batches.push(BatchIndex { file, number, first_row, batch, dictionaries: dictionaries.into() });
         Ok(())
     }
@@ -314,7 +266,8 @@ impl Index {
         let entries = before.map_or(0, |before| self.dictionaries[before as usize].entries).checked_add(batch.rows);
         let entries = entries.ok_or_else(|| wrong("has too many entries"))?;
         walk.newest.insert(id, self.dictionaries.len() as u32);
-        self.dictionaries.push(Dictionary { file: self.files.len() as u32, number, batch, before, entries });
+        let file = self.tables.files.len() as u32;
+        self.dictionaries.push(Dictionary { file, number, batch, before, entries });
         Ok(())
     }
 
@@ -332,34 +285,20 @@ impl Index {
             } else {
                 bytes.div_ceil(UNIT_BYTES)
             };
-            let most = rows.div_ceil(pieces.clamp(1, rows));
-            let mut first = 0;
-            while first < rows {
-                let count = most.min(rows - first);
-                self.units.push(Unit { batch: batch as u32, first, rows: count });
-                self.most_unit_rows = self.most_unit_rows.max(count);
-                first += count;
-            }
+            self.tables.add_units(batch, rows, rows.div_ceil(pieces.clamp(1, rows)));
         }
-        self.units.shrink_to_fit();
+        self.tables.units.shrink_to_fit();
     }
 
     /// What the caller should know.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.left_out.is_empty() {
-            let more = if self.left_out.len() > 8 { ", …" } else { "" };
-            let names = self.left_out.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-            notes.push(format!(
-                "lists, maps and other values without a fixed place in a row are left out: {names}{more}"
-            ));
-        }
+        let mut notes: Vec<String> = self.tables.note_of_left_out().into_iter().collect();
         if let Some((batch, bytes)) = self.large_batch {
             let BatchIndex { file, number, batch, .. } = &self.batches[batch];
             notes.push(format!(
                 "record batch {number} of {} is compressed as a whole, {} rows with {}, and is unpacked again for every \
                  piece of it: written in batches of 65,536 rows it would be read much faster",
-                self.files[*file as usize].path.display(),
+                self.tables.files[*file as usize].path.display(),
                 batch.rows,
                 brimful_core::bytes::human(bytes)
             ));
@@ -378,20 +317,7 @@ impl Index {
             self.dictionaries.iter().map(|found| found.batch.index_bytes() + size_of::<Dictionary>()).sum();
         let leaf = |leaf: &Leaf| 2 * leaf.name.len() + 16 * leaf.masks.len() + 16 * leaf.shape.len() + 192;
         let columns: usize = self.leaves.iter().map(leaf).sum();
-        let files: usize = self.files.iter().map(|file| file.path.as_os_str().len() + 64).sum();
-        (2 * batches + 2 * dictionaries + columns + files + self.units.capacity() * size_of::<Unit>()) as u64
-    }
-
-    /// Changes when a file does.
-    pub fn fingerprint(&self) -> u64 {
-        let mut state = 0xcbf2_9ce4_8422_2325_u64;
-        let mut mix = |value: u64| state = (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        for file in &self.files {
-            file.path.as_os_str().as_encoded_bytes().iter().for_each(|byte| mix((*byte).into()));
-            mix(file.mark.0);
-            mix(file.mark.1 as u64);
-            mix(file.mark.2 as u64);
-        }
-        state
+        let files: usize = self.tables.files.iter().map(|file| file.path.as_os_str().len() + 64).sum();
+        (2 * batches + 2 * dictionaries + columns + files + self.tables.units.capacity() * size_of::<Unit>()) as u64
     }
 }

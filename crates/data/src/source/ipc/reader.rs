@@ -4,7 +4,6 @@
 //! memory for that takes; then a block of rows after the other is filled, with all columns of the group, so that a line of the cache
 //! is written once and not once per column. What is not compressed is read from the file block by block, and only that.
 
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -17,6 +16,8 @@ use super::{Ipc, Needs};
 use crate::DataError;
 use crate::layout::{DType, Layout, Rows, Slot, convert};
 use crate::source::bad::BadMarks;
+use crate::source::columnar::fits;
+use crate::source::known::OpenFile;
 use crate::source::{BadRows, ReadReport, Reader};
 
 /// A block of rows stays in the cache while its columns are filled in.
@@ -28,7 +29,7 @@ pub struct IpcReader {
     source: Arc<Ipc>,
     layout: Arc<Layout>,
     bad_rows: BadRows,
-    file: Option<(u32, File)>,
+    file: OpenFile,
     needs: Needs,
     /// Buffers as they are in the file, and unpacked; taken when the first compressed one is read.
     packed: Vec<u8>,
@@ -61,7 +62,7 @@ impl IpcReader {
             source,
             layout,
             bad_rows,
-            file: None,
+            file: OpenFile::default(),
             places: Vec::with_capacity(needs.places),
             needs,
             packed: Vec::new(),
@@ -74,18 +75,9 @@ impl IpcReader {
         }
     }
 
-    /// Opens the file of a batch, unless it is open.
-    fn open(&mut self, file: u32) -> Result<(), DataError> {
-        if self.file.as_ref().is_none_or(|(open, _)| *open != file) {
-            self.file = None;
-            self.file = Some((file, self.source.reopen(file as usize)?));
-        }
-        Ok(())
-    }
-
     /// Puts the places of a column's buffers behind the others; compressed ones are unpacked from `used` on. Says where they end.
     fn load(&mut self, buffers: &[Buffer], mut used: usize) -> Result<usize, String> {
-        let (_, file) = self.file.as_ref().expect("opened before");
+        let file = self.file.file();
         for buffer in buffers {
             if buffer.codec == Codec::None {
                 self.places.push(Place::File { first: buffer.first, bytes: buffer.bytes });
@@ -122,8 +114,9 @@ impl IpcReader {
         let width = values.plain().bytes();
         let last = &source.index.dictionaries[part as usize];
         let wrong = |number: u32, reason: String| {
-            let place = format!(", dictionary batch {number}, column '{}'", source.index.columns[slot.column].name);
-            DataError::corrupt(&source.index.files[last.file as usize].path, place, reason)
+            let place =
+                format!(", dictionary batch {number}, column '{}'", source.index.tables.columns[slot.column].name);
+            DataError::corrupt(source.path(last.file), place, reason)
         };
         let all = last.entries as usize;
         into.numbers.clear();
@@ -142,7 +135,7 @@ impl IpcReader {
             let (count, end) = (part.batch.rows, part.entries);
             self.places.clear();
             self.load(part.batch.column(0), 0).map_err(|reason| wrong(part.number, reason))?;
-            let (_, file) = self.file.as_ref().expect("opened before");
+            let file = self.file.file();
             let fetch = Fetch { file, memory: &self.memory };
             let mut first = 0;
             while first < count {
@@ -171,7 +164,7 @@ impl IpcReader {
         let Task { leaf, slot, number, repeats, .. } = *task;
         let field = &self.layout.fields[slot.field];
         let (dtype, stride, elements) = (field.dtype, field.elements(), slot.elements as u64);
-        let (_, file) = self.file.as_ref().expect("opened before");
+        let file = self.file.file();
         let fetch = Fetch { file, memory: &self.memory };
         let places = &self.places[task.places.clone()];
         let (mut first, end) = (batch_rows.start * elements, batch_rows.end * elements);
@@ -219,13 +212,16 @@ impl IpcReader {
 
     /// Tells the system what will be read of a group: each column in one piece, not block by block.
     fn announce(&self, task: &Task, rows: &Range<u64>, batch_rows: u64) {
-        let (_, file) = self.file.as_ref().expect("opened before");
+        let file = self.file.file();
         for place in &self.places[task.places.clone()] {
             if let Place::File { first, bytes } = *place {
                 let part = |row: u64| (u128::from(bytes) * u128::from(row) / u128::from(batch_rows.max(1))) as u64;
+                // Nothing, as where no value is missing and there is no mask, would mean all up to the end of the file.
                 let length = std::num::NonZeroU64::new(part(rows.end) - part(rows.start));
-                // Only a hint: whether it is taken does not matter.
-                let _ = rustix::fs::fadvise(file, first + part(rows.start), length, rustix::fs::Advice::WillNeed);
+                if length.is_some() {
+                    // Only a hint: whether it is taken does not matter.
+                    let _ = rustix::fs::fadvise(file, first + part(rows.start), length, rustix::fs::Advice::WillNeed);
+                }
             }
         }
     }
@@ -366,14 +362,13 @@ impl Reader for IpcReader {
         let source = self.source.clone();
         let layout = self.layout.clone();
         let (found, range) = source.place(unit, &rows)?;
-        self.open(found.file)?;
+        self.file.open(&source.index.tables.files, found.file)?;
         let count = (range.end - range.start) as usize;
-        if count > into.capacity() {
-            return Err(DataError::Request(format!("{count} rows do not fit into memory for {}", into.capacity())));
-        }
+        fits(count, into)?;
         let wrong = |slot: &Slot, reason: String| {
-            let place = format!(", record batch {}, column '{}'", found.number, source.index.columns[slot.column].name);
-            DataError::corrupt(&source.index.files[found.file as usize].path, place, reason)
+            let place =
+                format!(", record batch {}, column '{}'", found.number, source.index.tables.columns[slot.column].name);
+            DataError::corrupt(source.path(found.file), place, reason)
         };
         for (number, slot) in layout.slots.iter().enumerate() {
             if let Some(part) = source.part(found, slot.column) {
@@ -412,7 +407,7 @@ impl Reader for IpcReader {
                 to += now;
             }
         }
-        let path = &source.index.files[found.file as usize].path;
+        let path = source.path(found.file);
         bad.finish(self.bad_rows, path, found.first_row + range.start, count, into)
     }
 }

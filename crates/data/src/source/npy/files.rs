@@ -8,21 +8,19 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use crate::DataError;
+use crate::source::known::{Fingerprint, Mark};
 
 /// How many files a source keeps open: processes may often have no more than 1024.
 const KEPT_OPEN: usize = 64;
 
-/// The time of change of a file that nobody else can change.
-const UNNAMED: u128 = u128::MAX;
-
 /// One file.
 pub(crate) struct Held {
     path: PathBuf,
-    bytes: u64,
-    modified_ns: u128,
+    mark: Mark,
+    /// Nobody else can change it.
+    unnamed: bool,
     open: Option<Arc<File>>,
 }
 
@@ -38,19 +36,20 @@ impl Files {
         // The first ones; to count those that are open for each of a million files would take hours.
         let keep = self.0.len() < KEPT_OPEN;
         let open = keep.then(|| file.clone());
-        self.0.push(Held { path: path.to_owned(), bytes: found.len(), modified_ns: modified_ns(&found), open });
+        self.0.push(Held { path: path.to_owned(), mark: Mark::of(&found), unnamed: false, open });
         Ok((self.0.len() - 1, file))
     }
 
     /// One more file that has no name any more, in the name of the one it was unpacked from.
     pub(crate) fn add_unnamed(&mut self, path: &Path, bytes: u64, file: Arc<File>) -> usize {
-        self.0.push(Held { path: path.to_owned(), bytes, modified_ns: UNNAMED, open: Some(file) });
+        let mark = Mark { bytes, modified_ns: 0 };
+        self.0.push(Held { path: path.to_owned(), mark, unnamed: true, open: Some(file) });
         self.0.len() - 1
     }
 
     /// Bytes of the files that were given.
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().filter(|held| held.modified_ns != UNNAMED).map(|held| held.bytes).sum()
+        self.0.iter().filter(|held| !held.unnamed).map(|held| held.mark.bytes).sum()
     }
 
     /// What the list itself holds.
@@ -60,13 +59,7 @@ impl Files {
 
     /// Changes when a name, a length or a time of change does.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let mut print = Fingerprint::default();
-        for held in &self.0 {
-            print.add(held.path.as_os_str().as_encoded_bytes());
-            print.add(&held.bytes.to_le_bytes());
-            print.add(&held.modified_ns.to_le_bytes());
-        }
-        print.0
+        Fingerprint::of(self.0.iter().map(|held| (&*held.path, held.mark)))
     }
 }
 
@@ -91,7 +84,7 @@ impl Cursor {
                 Some(open) => open.clone(),
                 None => {
                     let (opened, found) = open(&held.path)?;
-                    if found.len() != held.bytes || modified_ns(&found) != held.modified_ns {
+                    if Mark::of(&found) != held.mark {
                         return Err(DataError::corrupt(
                             &held.path, "", "the file has changed since it was opened: open it again",
                         ));
@@ -106,7 +99,10 @@ impl Cursor {
             ErrorKind::UnexpectedEof => DataError::corrupt(
                 &held.path,
                 format!(", row {row}"),
-                format!("the file ends here, but it had {} bytes when it was opened: it was cut meanwhile", held.bytes),
+                format!(
+                    "the file ends here, but it had {} bytes when it was opened: it was cut meanwhile",
+                    held.mark.bytes
+                ),
             ),
             _ => DataError::io(&held.path, &error),
         })
@@ -125,28 +121,4 @@ pub(crate) fn open(path: &Path) -> Result<(File, Metadata), DataError> {
     let file = File::open(path).map_err(io)?;
     let found = file.metadata().map_err(io)?;
     Ok((file, found))
-}
-
-pub(crate) fn modified_ns(found: &Metadata) -> u128 {
-    let modified = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    modified.map_or(0, |since| since.as_nanos())
-}
-
-/// FNV-1a: the same in every version of ours, unlike the library's hash.
-pub(crate) struct Fingerprint(pub(crate) u64);
-
-impl Default for Fingerprint {
-    fn default() -> Fingerprint {
-        Fingerprint(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fingerprint {
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        // A border between texts.
-        self.0 = (self.0 ^ 0x1ff).wrapping_mul(0x0100_0000_01b3);
-    }
 }

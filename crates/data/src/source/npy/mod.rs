@@ -24,11 +24,12 @@ use crate::DataError;
 /// `.npy`.
 pub const FORMAT: Format = Format { name: "npy", extensions: &["npy"], open };
 
-fn open(paths: &[PathBuf], _: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
+fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, DataError> {
     let mut files = Files::default();
     let mut block: Option<Block> = None;
     let mut rows = Vec::new();
     for path in paths {
+        options.stop.check()?;
         let (number, file) = files.add(path)?;
         let bytes = file.metadata().map_err(|error| DataError::io(path, &error))?.len();
         let header =

@@ -4,7 +4,6 @@
 //! whether a value may be missing may differ.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::footer::{Footer, read};
@@ -12,6 +11,9 @@ use super::pages::{Chunk, Page, walk};
 use super::schema::{Leaf, Physical};
 use crate::DataError;
 use crate::layout::{Column, Kind};
+use crate::source::Stop;
+use crate::source::columnar::{Tables, Unit, same_columns};
+use crate::source::known::KnownFile;
 
 /// Decoded bytes of a unit: pages are put together up to the first, and cut above the second.
 const LEAST_UNIT_BYTES: u64 = 512 << 10;
@@ -22,22 +24,11 @@ const MOST_PAGES: usize = 1 << 21;
 /// What is known about files.
 #[derive(Default)]
 pub struct Index {
-    pub columns: Vec<Column>,
+    pub(in crate::source) tables: Tables,
     pub physical: Vec<Physical>,
-    pub files: Vec<FileIndex>,
+    /// By file, by column.
+    pub max_definition: Vec<Box<[u8]>>,
     pub groups: Vec<Group>,
-    pub units: Vec<Unit>,
-    pub most_unit_rows: u32,
-    left_out: Vec<String>,
-}
-
-/// A file.
-pub struct FileIndex {
-    pub path: PathBuf,
-    /// Its size and when it was changed.
-    pub mark: (u64, i64, i64),
-    /// By column.
-    pub max_definition: Box<[u8]>,
 }
 
 /// A row group.
@@ -51,42 +42,25 @@ pub struct Group {
     pub chunks: Box<[Chunk]>,
 }
 
-/// Rows of a row group.
-pub struct Unit {
-    pub group: u32,
-    pub first: u32,
-    pub rows: u32,
-}
-
-/// What changes when a file is written again.
-pub fn mark(file: &File) -> std::io::Result<(u64, i64, i64)> {
-    let metadata = file.metadata()?;
-    Ok((metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
-}
-
 impl Index {
-    pub fn new(paths: &[PathBuf]) -> Result<Index, DataError> {
+    pub fn new(paths: &[PathBuf], stop: &Stop) -> Result<Index, DataError> {
         let mut index = Index::default();
         let mut first: Vec<Leaf> = Vec::new();
         for path in paths {
-            let io = |error: std::io::Error| DataError::io(path, &error);
-            let file = File::open(path).map_err(io)?;
-            if file.metadata().map_err(io)?.is_dir() {
-                let reason = "is a folder: give its files, as in 'folder/*.parquet'".to_owned();
-                return Err(DataError::Path { path: path.display().to_string(), reason });
-            }
+            stop.check()?;
+            let (known, file) = KnownFile::open(path, "*.parquet")?;
             let footer = read(&file, path)?;
-            if index.files.is_empty() {
+            if index.tables.files.is_empty() {
                 index.take_columns(&footer.leaves);
                 first.clone_from(&footer.leaves);
             } else {
-                compare(path, &paths[0], &footer.leaves, &first)?;
+                let (mine, others) = ((&**path, &*footer.leaves), (&*paths[0], &*first));
+                same_columns(mine, others, |leaf| &leaf.name, |mine, other| mine.read == other.read)?;
             }
             index.take_file(path, &file, &footer)?;
+            index.tables.files.push(known);
         }
-        if index.columns.is_empty() {
-            return Err(DataError::corrupt(&paths[0], "", "has no column of numbers or text"));
-        }
+        index.tables.has_columns(&paths[0])?;
         index.make_units();
         Ok(index)
     }
@@ -95,16 +69,16 @@ impl Index {
         for leaf in leaves {
             match leaf.read {
                 Some((physical, kind)) => {
-                    self.columns.push(Column { name: leaf.name.clone(), kind, shape: Vec::new() });
+                    self.tables.columns.push(Column { name: leaf.name.clone(), kind, shape: Vec::new() });
                     self.physical.push(physical);
                 }
-                None => self.left_out.push(leaf.name.clone()),
+                None => self.tables.left_out.push(leaf.name.clone()),
             }
         }
     }
 
     fn take_file(&mut self, path: &Path, file: &File, footer: &Footer) -> Result<(), DataError> {
-        let number = self.files.len() as u32;
+        let number = self.tables.files.len() as u32;
         let mut left = MOST_PAGES;
         let mut first_row = 0u64;
         for (group, meta) in footer.groups.iter().enumerate() {
@@ -127,58 +101,29 @@ impl Index {
             first_row += u64::from(rows);
         }
         let readable = footer.leaves.iter().filter(|leaf| leaf.read.is_some());
-        let max_definition = readable.map(|leaf| leaf.max_definition).collect();
-        let mark = mark(file).map_err(|error| DataError::io(path, &error))?;
-        self.files.push(FileIndex { path: path.to_owned(), mark, max_definition });
+        self.max_definition.push(readable.map(|leaf| leaf.max_definition).collect());
         Ok(())
     }
 
     fn make_units(&mut self) {
-        let numbers = self.columns.iter().filter(|column| matches!(column.kind, Kind::Number(_))).count().max(1);
+        let columns = &self.tables.columns;
+        let numbers = columns.iter().filter(|column| matches!(column.kind, Kind::Number(_))).count().max(1);
         for (group, found) in self.groups.iter().enumerate() {
             let rows = unit_rows(found, numbers as u64 * 4);
-            let mut first = 0;
-            while first < found.rows {
-                let count = rows.min(found.rows - first);
-                self.units.push(Unit { group: group as u32, first, rows: count });
-                self.most_unit_rows = self.most_unit_rows.max(count);
-                first += count;
-            }
+            self.tables.add_units(group, found.rows.into(), rows.into());
         }
-        self.units.shrink_to_fit();
-    }
-
-    /// What the caller should know.
-    pub fn notes(&self) -> Vec<String> {
-        if self.left_out.is_empty() {
-            return Vec::new();
-        }
-        let more = if self.left_out.len() > 8 { ", …" } else { "" };
-        let names = self.left_out.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-        vec![format!("lists, maps and other values without a fixed place in a row are left out: {names}{more}")]
+        self.tables.units.shrink_to_fit();
     }
 
     /// What all of this takes.
     pub fn bytes(&self) -> u64 {
+        let Tables { columns, files, units, .. } = &self.tables;
         let pages: usize = self.groups.iter().flat_map(|group| &group.chunks).map(|chunk| chunk.pages.len()).sum();
-        let names: usize = self.columns.iter().map(|column| column.name.len() + size_of::<Column>()).sum();
-        let chunks = self.groups.len() * self.columns.len() * size_of::<Chunk>();
-        let files: usize = self.files.iter().map(|file| file.path.as_os_str().len() + self.columns.len() + 96).sum();
-        let groups = self.groups.capacity() * size_of::<Group>() + self.units.capacity() * size_of::<Unit>();
+        let names: usize = columns.iter().map(|column| column.name.len() + size_of::<Column>()).sum();
+        let chunks = self.groups.len() * columns.len() * size_of::<Chunk>();
+        let files: usize = files.iter().map(|file| file.path.as_os_str().len() + columns.len() + 96).sum();
+        let groups = self.groups.capacity() * size_of::<Group>() + units.capacity() * size_of::<Unit>();
         (pages * size_of::<Page>() + names + chunks + files + groups) as u64
-    }
-
-    /// Changes when a file does.
-    pub fn fingerprint(&self) -> u64 {
-        let mut state = 0xcbf2_9ce4_8422_2325_u64;
-        let mut mix = |value: u64| state = (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        for file in &self.files {
-            file.path.as_os_str().as_encoded_bytes().iter().for_each(|byte| mix((*byte).into()));
-            mix(file.mark.0);
-            mix(file.mark.1 as u64);
-            mix(file.mark.2 as u64);
-        }
-        state
     }
 }
 
@@ -198,22 +143,4 @@ fn unit_rows(group: &Group, row_bytes: u64) -> u32 {
         _ => page_rows,
     };
     rows.clamp(1, u64::from(group.rows.max(1))) as u32
-}
-
-fn compare(path: &Path, first_path: &Path, leaves: &[Leaf], first: &[Leaf]) -> Result<(), DataError> {
-    let differ = |(mine, other): &(&Leaf, &Leaf)| mine.name != other.name || mine.read != other.read;
-    let other = first_path.display();
-    if let Some((mine, first)) = leaves.iter().zip(first).find(differ) {
-        let reason = if mine.name == first.name {
-            format!("column '{}' has another type than in {other}", mine.name)
-        } else {
-            format!("has column '{}' where {other} has '{}'", mine.name, first.name)
-        };
-        return Err(DataError::corrupt(path, "", format!("{reason}: open files with the same columns together")));
-    }
-    if leaves.len() != first.len() {
-        let reason = format!("has {} columns, {other} has {}", leaves.len(), first.len());
-        return Err(DataError::corrupt(path, "", format!("{reason}: open files with the same columns together")));
-    }
-    Ok(())
 }

@@ -4,7 +4,6 @@
 //! at a time, and their values put into a stage for a few columns; a stage full of columns is turned into rows at once, so that a
 //! line of the cache is written once and not once per column. What is held: a page as it is and unpacked, a dictionary, the stage.
 
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -19,6 +18,8 @@ use super::{Needs, Parquet, Physical};
 use crate::DataError;
 use crate::layout::{DType, Layout, Rows, Slot};
 use crate::source::bad::BadMarks;
+use crate::source::columnar::fits;
+use crate::source::known::OpenFile;
 use crate::source::{BadRows, ReadReport, Reader};
 
 /// One row's values of so many columns fill a line of the cache as `f32`.
@@ -31,7 +32,7 @@ pub struct ParquetReader {
     source: Arc<Parquet>,
     layout: Arc<Layout>,
     bad_rows: BadRows,
-    file: Option<(u32, File)>,
+    file: OpenFile,
     /// Which rows of a range have a value.
     present: Vec<bool>,
     packed: Vec<u8>,
@@ -63,7 +64,7 @@ impl ParquetReader {
             source,
             layout,
             bad_rows,
-            file: None,
+            file: OpenFile::default(),
             present: Vec::with_capacity(needs.rows),
             packed: vec![0; needs.packed_bytes],
             page: vec![0; needs.page_bytes],
@@ -72,15 +73,6 @@ impl ParquetReader {
             doubles: Buffers::default(),
             wholes: Buffers::default(),
         }
-    }
-
-    /// Opens the file of a row group, unless it is open.
-    fn open(&mut self, file: u32) -> Result<(), DataError> {
-        if self.file.as_ref().is_none_or(|(open, _)| *open != file) {
-            self.file = None;
-            self.file = Some((file, self.source.reopen(file as usize)?));
-        }
-        Ok(())
     }
 
     /// Columns of one field into a stage, one after the other.
@@ -162,7 +154,7 @@ impl ParquetReader {
 
     /// Reads a page and unpacks it.
     fn load(&mut self, page: &Page) -> Result<(), String> {
-        let (_, file) = self.file.as_ref().expect("opened before its columns are read");
+        let file = self.file.file();
         let levels = page.levels.map_or(0, |(repetition, definition)| (repetition + definition) as usize);
         let into = &mut self.page[..page.bytes as usize];
         let read = |bytes: &mut [u8]| {
@@ -272,11 +264,9 @@ impl Reader for ParquetReader {
         let source = self.source.clone();
         let layout = self.layout.clone();
         let (group, range, first_row) = source.place(unit, &rows)?;
-        self.open(source.group_file(group))?;
+        self.file.open(&source.index.tables.files, source.index.groups[group].file)?;
         let count = range.len();
-        if count > into.capacity() {
-            return Err(DataError::Request(format!("{count} rows do not fit into memory for {}", into.capacity())));
-        }
+        fits(count, into)?;
         let mut bad = BadMarks::default();
         if count > 0 {
             for run in runs(&layout.slots, count, layout.fields.len()) {

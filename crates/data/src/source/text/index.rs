@@ -8,9 +8,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use crate::DataError;
+use crate::source::Stop;
 
 /// A piece of a text file: whole records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,17 @@ pub struct Unit {
     pub first_line: u64,
     /// How many records.
     pub rows: u32,
+}
+
+/// A record that is longer than a unit should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongRecord {
+    /// Its first byte within the text.
+    pub offset: u64,
+    /// The number of its first line, from 1.
+    pub line: u64,
+    /// With its line end.
+    pub bytes: u64,
 }
 
 /// What is to be indexed.
@@ -52,14 +64,22 @@ enum State {
     Closing(u64),
 }
 
-/// Adds the units of a text, each of about so many bytes.
-pub fn index(text: &Text, unit_bytes: u64, units: &mut Vec<Unit>) -> Result<(), DataError> {
+/// Adds the units of a text, each of about so many bytes. Gives the longest record, if it alone has more.
+pub fn index(
+    text: &Text,
+    unit_bytes: u64,
+    units: &mut Vec<Unit>,
+    stop: &Stop,
+) -> Result<Option<LongRecord>, DataError> {
     let mut buffer = vec![0u8; 2 + BLOCK.min(text.bytes as usize)];
     // The two bytes before the block: as if a line had ended there.
     buffer[..2].copy_from_slice(b"\n\n");
-    let mut scan = Scan { text, unit_bytes, line: text.first_line, state: State::Outside, unit: start(text), units };
+    let (line, unit) = (text.first_line, start(text));
+    let record = (text.first, line);
+    let mut scan = Scan { text, unit_bytes, line, state: State::Outside, unit, units, record, longest: None };
     let mut offset = text.first;
     while offset < text.bytes {
+        stop.check()?;
         let length = (text.bytes - offset).min(BLOCK as u64) as usize;
         let block = &mut buffer[..2 + length];
         text.file.read_exact_at(&mut block[2..], text.base + offset).map_err(|error| cut(text.path, &error))?;
@@ -76,7 +96,8 @@ pub fn index(text: &Text, unit_bytes: u64, units: &mut Vec<Unit>) -> Result<(), 
     if scan.unit.rows > 0 {
         scan.units.push(scan.unit);
     }
-    Ok(())
+    scan.end_record(text.bytes);
+    Ok(scan.longest)
 }
 
 fn start(text: &Text) -> Unit {
@@ -100,6 +121,9 @@ struct Scan<'a, 'b> {
     state: State,
     unit: Unit,
     units: &'b mut Vec<Unit>,
+    /// Where the last record begins, or the blank lines before it: byte and line.
+    record: (u64, u64),
+    longest: Option<LongRecord>,
 }
 
 impl Scan<'_, '_> {
@@ -140,7 +164,8 @@ impl Scan<'_, '_> {
         let end = quote.map_or(stop, |quote| at + quote);
         if full && let Some(newline) = memchr(b'\n', &block[at..end]) {
             let next = at + newline + 1;
-            self.count_records(block, at, next);
+            self.end_record(offset + next as u64 - 2);
+            self.count_records(block, at, next, offset);
             let unit = Unit { offset: offset + next as u64 - 2, first_line: self.line, rows: 0 };
             let done = std::mem::replace(&mut self.unit, unit);
             if done.rows > 0 {
@@ -148,7 +173,7 @@ impl Scan<'_, '_> {
             }
             return next;
         }
-        self.count_records(block, at, end);
+        self.count_records(block, at, end, offset);
         if quote.is_none() {
             return end;
         }
@@ -159,10 +184,24 @@ impl Scan<'_, '_> {
         end + 1
     }
 
-    fn count_records(&mut self, block: &[u8], at: usize, end: usize) {
+    fn count_records(&mut self, block: &[u8], at: usize, end: usize, offset: u64) {
         let (lines, blank) = count(block, at, end);
         self.line += lines;
         self.unit.rows += (lines - blank) as u32;
+        if lines > 0
+            && let Some(newline) = memrchr(b'\n', &block[at..end])
+        {
+            self.record = (offset + (at + newline) as u64 - 1, self.line);
+        }
+    }
+
+    /// A record ends before this byte. Only the last one of a unit can have more bytes than a unit should.
+    fn end_record(&mut self, end: u64) {
+        let (offset, line) = self.record;
+        let bytes = end.saturating_sub(offset);
+        if bytes > self.unit_bytes && self.longest.is_none_or(|longest| bytes > longest.bytes) {
+            self.longest = Some(LongRecord { offset, line, bytes });
+        }
     }
 }
 

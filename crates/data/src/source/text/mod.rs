@@ -5,21 +5,22 @@
 
 mod index;
 pub mod number;
+mod source;
 mod unit;
 
-use std::fs::{File, Metadata};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::OpenOptions;
+use super::known::{Fingerprint, Mark};
 use super::unpack::{self, Unpacked};
+use super::{OpenOptions, Stop};
 use crate::DataError;
 use brimful_core::bytes::human;
 
-pub use index::{Text, Unit, cut};
+pub use index::{LongRecord, Text, Unit, cut};
+pub use source::{Records, TextSource};
 pub use unit::{PADDING, UnitText, skip_blank};
 
 /// Text that a unit has at least: enough to be read in one go, little enough for a processor's cache.
@@ -31,6 +32,11 @@ const MOST_HEAD_BYTES: u64 = 4 << 20;
 
 /// Files whose begin is looked at.
 const SAMPLE_FILES: usize = 8;
+/// Records of the begin, and of each other place, that types are inferred from.
+const FIRST_RECORDS: usize = 1000;
+const OTHER_RECORDS: usize = 200;
+/// A larger unit is one long record: no sample.
+const MOST_SAMPLE_BYTES: u64 = 4 << 20;
 
 /// One file.
 pub struct TextFile {
@@ -41,13 +47,15 @@ pub struct TextFile {
     /// Bytes of the text.
     pub bytes: u64,
     first_unit: u32,
-    stamp: u64,
+    mark: Mark,
 }
 
 /// Files with their units.
 pub struct TextFiles {
     files: Vec<TextFile>,
     units: Vec<Unit>,
+    /// The longest record, and its file, if it alone is more than a unit should be.
+    longest: Option<(usize, LongRecord)>,
     unpacked: Option<Arc<Unpacked>>,
     file_bytes: u64,
 }
@@ -69,6 +77,7 @@ impl TextFiles {
         let mut unpacked = None;
         let mut file_bytes = 0;
         for path in paths {
+            options.stop.check()?;
             let file = File::open(path).map_err(|error| DataError::io(path, &error))?;
             let about = file.metadata().map_err(|error| DataError::io(path, &error))?;
             if !about.is_file() {
@@ -79,13 +88,13 @@ impl TextFiles {
             let (base, bytes) = match unpack::packing(path) {
                 None => (0, about.len()),
                 Some(packing) => {
-                    let into = unpacked.get_or_insert(Unpacked::new(options.scratch.as_deref())?);
+                    let into = unpacked.get_or_insert(Unpacked::new(options)?);
                     into.add(path, file, packing)?
                 }
             };
-            files.push(TextFile { path: path.clone(), base, bytes, first_unit: 0, stamp: stamp(&about) });
+            files.push(TextFile { path: path.clone(), base, bytes, first_unit: 0, mark: Mark::of(&about) });
         }
-        Ok(TextFiles { files, units: Vec::new(), unpacked: unpacked.map(Arc::new), file_bytes })
+        Ok(TextFiles { files, units: Vec::new(), longest: None, unpacked: unpacked.map(Arc::new), file_bytes })
     }
 
     /// The files.
@@ -100,7 +109,7 @@ impl TextFiles {
         }
         let opened = File::open(&file.path).map_err(|error| DataError::io(&file.path, &error))?;
         let about = opened.metadata().map_err(|error| DataError::io(&file.path, &error))?;
-        if stamp(&about) != file.stamp {
+        if Mark::of(&about) != file.mark {
             let reason = "it was changed after it was opened: open it again";
             return Err(DataError::corrupt(&file.path, "", reason));
         }
@@ -133,6 +142,7 @@ impl TextFiles {
     pub fn index(
         &mut self,
         quoted_after: Option<u8>,
+        stop: &Stop,
         mut begins: impl FnMut(&TextFiles, usize) -> Result<(u64, u64), DataError>,
     ) -> Result<(), DataError> {
         let all: u64 = self.files.iter().map(|file| file.bytes).sum();
@@ -153,7 +163,10 @@ impl TextFiles {
                 quoted_after,
             };
             let first_unit = units.len() as u32;
-            index::index(&text, unit_bytes, &mut units)?;
+            let long = index::index(&text, unit_bytes, &mut units, stop)?;
+            if let Some(long) = long.filter(|long| self.longest.is_none_or(|(_, longest)| long.bytes > longest.bytes)) {
+                self.longest = Some((number, long));
+            }
             self.files[number].first_unit = first_unit;
         }
         units.shrink_to_fit();
@@ -172,7 +185,7 @@ impl TextFiles {
     }
 
     /// Units that a sample is taken from: begin, middle and end of all, and the begin of some files.
-    pub fn places(&self) -> Vec<usize> {
+    fn places(&self) -> Vec<usize> {
         let (units, files) = (self.units.len(), self.files.len());
         let mut places: Vec<usize> = (0..=4).map(|quarter| units.saturating_sub(1) * quarter / 4).collect();
         places.extend((1..SAMPLE_FILES).map(|part| self.first_unit(files * part / SAMPLE_FILES)));
@@ -182,10 +195,20 @@ impl TextFiles {
         places
     }
 
-    /// The text of a unit, as [`UnitText`] has it; nothing where it is longer than so many bytes.
-    pub fn sample(self: &Arc<Self>, unit: usize, most_bytes: u64) -> Result<Option<Vec<u8>>, DataError> {
+    /// Shows the text of units that types are inferred from, each with its number and how many records of it should be looked at.
+    pub fn sample(&self, mut look: impl FnMut(usize, &[u8], usize)) -> Result<(), DataError> {
+        for unit in self.places() {
+            if let Some(text) = self.unit_sample(unit)? {
+                look(unit, &text, if unit == 0 { FIRST_RECORDS } else { OTHER_RECORDS });
+            }
+        }
+        Ok(())
+    }
+
+    /// The text of a unit, as [`UnitText`] has it; nothing where it is too long for a sample.
+    fn unit_sample(&self, unit: usize) -> Result<Option<Vec<u8>>, DataError> {
         let range = self.range_of(unit);
-        if range.end - range.start > most_bytes {
+        if range.end - range.start > MOST_SAMPLE_BYTES {
             return Ok(None);
         }
         let file = &self.files[self.file_of(unit)];
@@ -229,13 +252,27 @@ impl TextFiles {
         let Some((unit, bytes)) = self.largest() else {
             return (PADDING as u64, "no records".to_owned());
         };
-        let path = self.files[self.file_of(unit)].path.display().to_string();
+        let path = self.files[self.file_of(unit)].path.display();
         let line = self.units[unit].first_line;
-        let what = match self.units[unit].rows {
-            1 => format!("one record of {} in {path}, line {line}", human(bytes)),
-            rows => format!("{} of text: {rows} records of {path} from line {line}", human(bytes)),
+        let what = match self.longest {
+            Some((file, long)) => format!(
+                "the record of {} at byte {} of {}, line {}, is read as a whole",
+                human(long.bytes),
+                long.offset,
+                self.files[file].path.display(),
+                long.line
+            ),
+            None => format!("{} of text: {} records of {path} from line {line}", human(bytes), self.units[unit].rows),
         };
         (bytes + PADDING as u64, what)
+    }
+
+    /// What to change where that is too much.
+    pub fn unit_text_fix(&self) -> &'static str {
+        match self.longest {
+            Some(_) => "split that record or remove it from the file",
+            None => "write the rows with fewer or shorter columns",
+        }
     }
 
     /// Bytes of all files, as they lie on the disk.
@@ -251,19 +288,8 @@ impl TextFiles {
 
     /// Changes when a file does.
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        for file in &self.files {
-            (&file.path, file.stamp).hash(&mut hasher);
-        }
-        hasher.finish()
+        Fingerprint::of(self.files.iter().map(|file| (&*file.path, file.mark)))
     }
-}
-
-/// Size and time of the last change as one number.
-fn stamp(about: &Metadata) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (about.len(), about.mtime(), about.mtime_nsec()).hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Refuses what is no text of one byte per letter of a table; takes the byte order mark away.

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use self::codec::Codec;
 use self::meta::Meta;
 use self::reader::ZarrReader;
-use super::npy::files::Fingerprint;
+use super::known::Fingerprint;
 use super::{BadRows, Format, OpenOptions, Reader, Source};
 use crate::DataError;
 use crate::layout::{Column, Kind, Layout};
@@ -76,6 +76,7 @@ fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Arc<dyn Source>, Dat
     let mut columns: Vec<Column> = Vec::new();
     let (mut units, mut file_bytes, mut counted) = (0, 0, 0);
     for path in paths {
+        options.stop.check()?;
         let arrays = arrays(path, options, &mut print)?;
         let rows = arrays[0].meta.shape[0];
         for array in &arrays {
