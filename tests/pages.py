@@ -81,6 +81,11 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+def setup_of(page: str) -> Path:
+    """The script that makes what a page takes for granted; not every page has one."""
+    return SETUPS / (page.removesuffix(".md").replace("/", "_") + ".py")
+
+
 def blocks_of(page: Path) -> list[Block]:
     """All blocks of a page, in order: fenced ones, and indented ones that stand between blank lines and in no list."""
     blocks, lines = [], page.read_text().splitlines()
@@ -181,7 +186,7 @@ class Session:
 
     def set_up(self, page: str) -> None:
         """Makes what the page takes for granted."""
-        setup = SETUPS / (page.removesuffix(".md").replace("/", "_") + ".py")
+        setup = setup_of(page)
         if setup.exists():
             _, _, failed = self.python(f"import sys; sys.path.append({str(SETUPS)!r})\n" + setup.read_text(), setup.name)
             assert not failed, failed

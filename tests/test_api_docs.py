@@ -1,10 +1,12 @@
 """docs/api.md is what `make api` writes, and has every public name of the package."""
 
+import ast
 import importlib
 import importlib.util
 
 import pytest
 from conftest import ROOT
+from pages import blocks_of
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +28,19 @@ def test_every_public_name_is_in_it(tool):
             pytest.importorskip("numpy")
         for name in importlib.import_module(package).__all__:
             assert name.startswith("__") or f"### `{package}.{name}`" in page, f"{package}.{name} has no docstring, or is not found"
+
+
+def parses(text):
+    try:
+        return bool(ast.parse(text))
+    except SyntaxError:
+        return False
+
+
+def test_signatures_and_examples_are_python(tool):
+    """Examples in docstrings are fragments, like those of remedies: they have to parse."""
+    blocks = blocks_of(tool.PAGE)
+    assert len(blocks) > 20 and {block.kind for block in blocks} == {"py"}
+    for block in blocks:
+        text = block.text.strip()
+        assert parses(text) or parses(f"{text}: ...") or parses(f"def {text.lstrip('.')}: ..."), text

@@ -104,35 +104,36 @@ def with_default(argument: ast.arg, value: ast.AST | None) -> str:
 
 
 def prose(docstring: str) -> str:
-    """A docstring as Markdown: `name: what it is` becomes a list, ``code`` becomes `code`, examples are left out."""
-    rows, in_list, example = [], False, False
+    """A docstring as Markdown: `name: what it is` becomes a list, ``code`` becomes `code`, an example a block; transcripts are left out."""
+    rows, state = [], "text"
     for line in inspect.cleandoc(docstring).replace("``", "`").splitlines():
         argument = re.match(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.+)", line)
-        if argument and argument[1] not in ("In", "Out"):
-            rows += ([] if in_list else [""]) + [f"- `{argument[1]}`: {argument[2]}"]
-            in_list = True
-        elif in_list and line.startswith("    "):
+        if state == "example" and line and not line.startswith("    "):
+            rows, state = [*rows, "```", ""], "text"
+        if line.startswith(">>> ") or (state == "transcript" and line):
+            state = "transcript"
+        elif argument:
+            rows += ([] if state == "list" else [""]) + [f"- `{argument[1]}`: {argument[2]}"]
+            state = "list"
+        elif line.startswith("    ") and state == "list":
             rows.append("  " + line.strip())
-        elif line.startswith(("    ", ">>> ")):
-            example = True
-            continue
-        elif example and line:
-            continue
-        else:
-            in_list = example = False
-            rows.append(line)
+        elif line.startswith("    "):
+            rows += ([] if state == "example" else ["```py"]) + [line[4:]]
+            state = "example"
+        elif line or state != "example":
+            rows, state = [*rows, line], "text"
+    rows += ["```"] if state == "example" else []
     return re.sub(r"\n{3,}", "\n\n", "\n".join(rows)).strip() + "\n"
 
 
 def public_members(module: str, node: ast.ClassDef):
-    """The methods and properties with a docstring, those of its bases in this package behind its own."""
-    for member in node.body:
-        if isinstance(member, ast.FunctionDef) and not member.name.startswith("_") and ast.get_docstring(member):
-            yield member
+    """The methods and properties with a docstring; those of its bases in this package behind its own, unless it has them itself."""
+    members = [member for member in node.body if isinstance(member, ast.FunctionDef)]
     for base in node.bases:
         found = definition(module, base.id) if isinstance(base, ast.Name) else None
-        if found:
-            yield from public_members(*found)
+        own = {member.name for member in members}
+        members += [member for member in public_members(*found) if member.name not in own] if found else []
+    return [member for member in members if not member.name.startswith("_") and ast.get_docstring(member)]
 
 
 def is_property(node: ast.FunctionDef) -> bool:
