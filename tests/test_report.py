@@ -142,7 +142,7 @@ def test_recordings_that_are_none(brimful, tmp_path, run):
     assert "is of version 2, this brimful reads up to 1: update brimful" in said(good[:12] + b"\x02\x00" + good[14:])
     assert "breaks off in its first entry" in said(good[:40])
     assert "is a folder" in refused(brimful, tmp_path)
-    assert "cannot be opened: No such file" in refused(brimful, tmp_path / "absent")
+    assert "absent: there is no such file" in refused(brimful, tmp_path / "absent")
     assert "cannot be written: No such file" in refused(brimful, run, "-o", tmp_path / "absent" / "r.html")
     assert "is a folder: name a file in it" in refused(brimful, run, "--format", "html", "-o", tmp_path)
     assert "is the recording itself" in refused(brimful, run, "--format", "html", "-o", run)

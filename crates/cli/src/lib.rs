@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod crash;
 mod exit;
+mod files;
 mod job;
 #[doc(hidden)]
 pub mod live;

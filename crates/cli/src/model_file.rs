@@ -5,13 +5,15 @@
 //! content. Of any other file the importer gets as much as it would accept, and one byte more.
 
 use std::fs::File;
-use std::io::{Cursor, ErrorKind, Read, Seek, Write};
+use std::io::{Cursor, Read, Seek, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use brimful_import::{Document, ImportError};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::files;
 
 /// The most that is read of a text. The importer accepts 64 MiB and says so itself when there is more.
 const MAX_TEXT: u64 = (64 << 20) + 1;
@@ -28,11 +30,7 @@ pub fn read(path: &Path) -> anyhow::Result<Document> {
 
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display();
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => bail!("{name}: there is no such file"),
-        Err(error) => bail!("{name} cannot be opened: {error}"),
-    };
+    let mut file = files::open(path)?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         let saved = path.join("saved_model.pb").exists();
         let what = if saved { "a TensorFlow SavedModel" } else { "a folder" };

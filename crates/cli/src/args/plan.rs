@@ -41,7 +41,7 @@ pub struct PlanArgs {
     pub model: PathBuf,
 
     /// Samples per step [default: that of the model's own inputs, else 32; 8 for a config.json]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30), allow_negative_numbers = true)]
     pub batch: Option<u64>,
 
     /// The optimizer, such as adam or sgd [default: as the file says, else adam; adamw for PyTorch]

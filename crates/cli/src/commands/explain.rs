@@ -6,7 +6,6 @@
 mod manual;
 mod planned;
 
-use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use brimful_core::report::Style;
 
 use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
+use crate::files;
 use crate::output::Output;
 
 /// Bytes read at a time.
@@ -54,7 +54,7 @@ fn explained(log: Option<&Path>) -> anyhow::Result<Explanation> {
     if path.is_dir() {
         bail!("{name} is a folder: name the log in it");
     }
-    read(File::open(path).with_context(|| format!("{name} cannot be opened"))?, &name)
+    read(files::open(path)?, &name)
 }
 
 fn read(mut log: impl Read, name: &str) -> anyhow::Result<Explanation> {

@@ -1,7 +1,6 @@
 //! Opens a recording. In: a path. Out: its bytes, or one sentence that says what is wrong with it.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use brimful_core::bytes::human;
 use brimful_monitor::recording::{Frame, Good, Reader};
 
-use crate::output;
+use crate::{files, output};
 
 /// A month at 10 Hz is a few hundred megabytes; what is larger is something else.
 const MOST_BYTES: u64 = 4 << 30;
@@ -20,7 +19,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     if path.is_dir() {
         bail!("{name} is a folder: name the recording in it");
     }
-    let mut file = File::open(path).with_context(|| format!("{name} cannot be opened"))?;
+    let mut file = files::open(path)?;
     let unreadable = || format!("{name} cannot be read");
     let mut bytes = Vec::new();
     file.by_ref().take(64).read_to_end(&mut bytes).with_context(unreadable)?;
