@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 use crate::output;
+pub use relay::Caught;
 use relay::Relay;
 
 /// A job that runs.
@@ -28,11 +29,12 @@ pub struct Job {
 impl Job {
     /// Starts a command in this terminal.
     pub fn start(mut command: Command, program: &OsStr) -> anyhow::Result<Job> {
-        Job::of(command.spawn(), program, false)
+        let caught = Caught::new();
+        Job::of(command.spawn(), caught, program, false)
     }
 
-    /// Follows a command that was started, or not. With a terminal of its own, signals that ours sends do not reach it.
-    pub fn of(child: io::Result<Child>, program: &OsStr, own_terminal: bool) -> anyhow::Result<Job> {
+    /// Follows a command that was started, or not, after signals were caught for it. With a terminal of its own, signals that ours sends do not reach it.
+    pub fn of(child: io::Result<Child>, caught: Caught, program: &OsStr, own_terminal: bool) -> anyhow::Result<Job> {
         let child = match child {
             Ok(child) => child,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -40,8 +42,7 @@ impl Job {
             }
             Err(error) => bail!("{} cannot be started: {error}", program.display()),
         };
-        // Only now, so that the job has inherited what the user lets it ignore (nohup).
-        let relay = Relay::to(&child, own_terminal);
+        let relay = Relay::to(&child, caught, own_terminal);
         Ok(Job { child, relay })
     }
 

@@ -4,7 +4,6 @@
 //! are taken over; every other entry keeps its name, by which the importer recognises foreign archives, and loses its
 //! content. Of any other file the importer gets as much as it would accept, and one byte more.
 
-use std::fs::File;
 use std::io::{Cursor, Read, Seek, Write};
 use std::path::Path;
 

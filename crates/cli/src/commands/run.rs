@@ -19,7 +19,7 @@ use brimful_core::report::Style;
 
 use crate::args::{Format, RunArgs};
 use crate::exit::Exit;
-use crate::job::{self, Job};
+use crate::job::{self, Caught, Job};
 use crate::live::words::several;
 use crate::output::{self, Output};
 use crate::serve::Server;
@@ -54,11 +54,12 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();
     let start_it = move || streams.start(command);
+    let caught = Caught::new();
     let (streams, child) = match &limit {
         Some(limit) => limit.start(start_it)?,
         None => start_it(),
     };
-    let mut job = Job::of(child, program, own_terminal)?;
+    let mut job = Job::of(child, caught, program, own_terminal)?;
     let mut passing = Passing::new();
     let shown =
         Shown::new(own_terminal && !is_quiet && !args.watching.plain && io::stdin().is_terminal(), output.colour());

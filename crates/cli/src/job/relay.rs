@@ -5,10 +5,11 @@
 //! the job deals with them.
 
 #[cfg(unix)]
-pub use unix::Relay;
+pub use unix::{Caught, Relay};
 
 #[cfg(unix)]
 mod unix {
+    use std::fs;
     use std::process::Child;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,6 +23,32 @@ mod unix {
 
     use super::super::witness::Witness;
 
+    /// Signals that are kept from now on, for a job that is about to start: one that comes as soon as it runs is not lost.
+    pub struct Caught(Option<SignalsInfo<WithOrigin>>);
+
+    impl Caught {
+        /// What is ignored stays so: the job inherits what the user lets it ignore (nohup), and what is caught it does not.
+        pub fn new() -> Caught {
+            let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+            let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+            Caught(SignalsInfo::new(all.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0)).ok())
+        }
+    }
+
+    /// The signals that a process ignores, as bits from the lowest: `SigIgn: 0000000000000001` is SIGHUP.
+    fn ignored(status: &str) -> u64 {
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    #[test]
+    fn ignored_signals_are_bits() {
+        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"), 1 << 12 | 1);
+        assert_eq!(ignored("SigIgn: what"), 0);
+        assert_eq!(ignored(""), 0);
+    }
+
     /// Passes them on until it is dropped.
     pub struct Relay {
         handle: Handle,
@@ -31,12 +58,11 @@ mod unix {
 
     impl Relay {
         /// None where the system has no room for handlers: the job runs all the same.
-        pub fn to(job: &Child, own_terminal: bool) -> Option<Relay> {
+        pub fn to(job: &Child, caught: Caught, own_terminal: bool) -> Option<Relay> {
             let job = Pid::from_child(job);
-            let caught = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+            let mut signals = caught.0?;
             let mut witness = (!own_terminal).then(Witness::start);
             let witness_pid = witness.as_ref().map(Witness::pid);
-            let mut signals = SignalsInfo::<WithOrigin>::new(caught).ok()?;
             let handle = signals.handle();
             let thread = thread::spawn(move || {
                 for origin in &mut signals {
@@ -68,6 +94,18 @@ mod unix {
     }
 }
 
+/// Nothing is caught.
+#[cfg(not(unix))]
+pub struct Caught;
+
+#[cfg(not(unix))]
+impl Caught {
+    /// Nothing to catch.
+    pub fn new() -> Caught {
+        Caught
+    }
+}
+
 /// The console tells the job itself.
 #[cfg(not(unix))]
 pub struct Relay;
@@ -75,7 +113,7 @@ pub struct Relay;
 #[cfg(not(unix))]
 impl Relay {
     /// Nothing to pass on.
-    pub fn to(_: &std::process::Child, _: bool) -> Option<Relay> {
+    pub fn to(_: &std::process::Child, _: Caught, _: bool) -> Option<Relay> {
         None
     }
 
