@@ -287,7 +287,7 @@ fn whoever_wants_an_end_is_heard_while_files_are_looked_at() {
             "zarr" => fixtures.join("data/zarr/v3-zstd.zarr"),
             _ => fixtures.join("data/images/large"),
         };
-        let open = |stop| (format.open)(&[path.clone()], &OpenOptions { stop, ..OpenOptions::default() });
+        let open = |stop| (format.open)(std::slice::from_ref(&path), &OpenOptions { stop, ..OpenOptions::default() });
         assert!(open(Stop::default()).is_ok(), "{}", format.name);
         let error = open(Stop::new(|| true)).err().unwrap();
         assert!(matches!(error, DataError::Interrupted), "{}: {error}", format.name);
