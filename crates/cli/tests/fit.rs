@@ -103,7 +103,12 @@ fn counted(signal: &str) -> (String, Option<i32>) {
 
 #[test]
 fn a_signal_to_brimful_alone_reaches_the_job_and_is_waited_for() {
-    for signal in ["INT", "TERM", "USR1"] {
+    // What is ignored where the tests run (`nohup make test &`) no shell can count: the job ignores it, too.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
+    let ignored = u64::from_str_radix(mask, 16).unwrap();
+    for signal in [("INT", 2), ("TERM", 15), ("USR1", 10)].iter().filter(|(_, n)| ignored >> (n - 1) & 1 == 0) {
+        let (signal, _) = signal;
         assert_eq!(counted(signal), ("1".to_owned(), Some(5)), "{signal}");
     }
 }
