@@ -382,3 +382,15 @@ fn what_mail_quotes_and_terminals_wrap_is_read_as_a_whole() {
     assert_eq!(explain(wrapped.as_bytes()).resource, Some(Resource::GpuMemory));
     assert_eq!(explain(wrapped.as_bytes()).numbers.requested_bytes.map(|bytes| bytes >> 30), Some(18));
 }
+
+#[test]
+fn the_kernels_call_trace_says_whose_limit_it_was() {
+    let trace = |function: &str| {
+        let log = format!(
+            "kernel: python invoked oom-killer: gfp_mask=0xd0, order=0\nkernel:  [<ffffffffbe835506>] {function}+0x546/0x570\n"
+        );
+        cause(&log)
+    };
+    assert_eq!(trace("mem_cgroup_oom_synchronize"), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(trace("pagefault_out_of_memory"), None);
+}

@@ -33,6 +33,16 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // Functions in the kernel's call trace, and Docker's event, where the line that names the victim was cut off.
+    Sign {
+        resource: Some(Resource::ContainerLimit),
+        cause: Some(Code::ContainerOrSchedulerLimit),
+        ..Sign::new(
+            "kernel.cgroup_trace",
+            &["mem_cgroup_oom_synchronize", "mem_cgroup_out_of_memory", "topic=/tasks/oom"],
+            Weight::Symptom,
+        )
+    },
     Sign { read: killed, ..Sign::new("kernel.cgroup_figures", &["memory: usage "], Weight::Context) },
     Sign { read: docker_stats, ..Sign::new("docker.stats", &["MEM USAGE / LIMIT"], Weight::Context) },
     Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
