@@ -4,7 +4,6 @@ import copy
 import subprocess
 import sys
 from collections import namedtuple
-from pathlib import Path
 
 import pytest
 
@@ -371,21 +370,3 @@ def test_recover_puts_everything_back():
     assert attempt.succeeded and not torch.equal(before[0][0], state()[0][0])
     with pytest.raises(KeyError), brimful.torch.recover(model, optimizer):
         raise KeyError("another error passes")
-
-
-def test_the_examples_of_the_manual_run(tmp_path):
-    text = (Path(__file__).parent.parent / "docs" / "torch_step.md").read_text()
-    blocks, lines = [], []
-    for line in [*text.splitlines(), "end"]:
-        if line.startswith("    ") or (lines and not line.strip()):
-            lines.append(line[4:])
-        elif lines:
-            blocks.append("\n".join(lines))
-            lines = []
-    whole = [block for block in blocks if block.startswith("import")]
-    assert len(whole) == 2
-    for block in whole:
-        run = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=120)
-        assert run.returncode == 0, run.stderr[-2000:]
-        if "print" in block:
-            assert "3 steps, 3 of them in parts" in run.stdout and "same gradients" in run.stderr, run.stderr
