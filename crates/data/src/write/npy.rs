@@ -16,6 +16,9 @@ use crate::layout::{DType, Field, Rows};
 /// Room for a shape of dozens of axes; a multiple of 64, as NumPy aligns data.
 const LEAST_HEADER: usize = 128;
 
+/// So much may wait for the disk unless somebody says otherwise.
+const UNWRITTEN_BYTES: usize = 32 << 20;
+
 /// A file that is being written.
 pub struct NpyWriter {
     path: PathBuf,
@@ -24,6 +27,9 @@ pub struct NpyWriter {
     shape: Vec<usize>,
     header_bytes: usize,
     rows: u64,
+    /// What was given since the disk had all of it, and how much that may be: a container's limit counts what waits for the disk.
+    unwritten_bytes: usize,
+    most_unwritten_bytes: usize,
 }
 
 impl NpyWriter {
@@ -43,7 +49,22 @@ impl NpyWriter {
         let mut file = BufWriter::new(temporary);
         file.write_all(&vec![0; header_bytes]).map_err(io)?;
         let (path, shape) = (path.to_owned(), field.shape.clone());
-        Ok(NpyWriter { path, file, dtype: field.dtype, shape, header_bytes, rows: 0 })
+        let (unwritten_bytes, most_unwritten_bytes) = (0, UNWRITTEN_BYTES);
+        Ok(NpyWriter {
+            path,
+            file,
+            dtype: field.dtype,
+            shape,
+            header_bytes,
+            rows: 0,
+            unwritten_bytes,
+            most_unwritten_bytes,
+        })
+    }
+
+    /// Lets no more than this wait for the disk.
+    pub fn holding(self, most_unwritten_bytes: usize) -> NpyWriter {
+        NpyWriter { most_unwritten_bytes, ..self }
     }
 
     /// Writes the rows of a field.
@@ -60,7 +81,15 @@ impl NpyWriter {
             )));
         }
         let bytes = &rows.field(field)[..rows.len() * given.row_bytes()];
-        self.file.write_all(bytes).map_err(|error| DataError::io(&self.path, &error))?;
+        let io = |error: std::io::Error| DataError::io(&self.path, &error);
+        for piece in bytes.chunks(self.most_unwritten_bytes.max(1)) {
+            self.file.write_all(piece).map_err(io)?;
+            self.unwritten_bytes += piece.len();
+            if self.unwritten_bytes >= self.most_unwritten_bytes {
+                self.file.flush().and_then(|()| self.file.get_ref().as_file().sync_data()).map_err(io)?;
+                self.unwritten_bytes = 0;
+            }
+        }
         self.rows += rows.len() as u64;
         Ok(())
     }
@@ -74,6 +103,7 @@ impl NpyWriter {
         let inner: &mut File = file.as_file_mut();
         inner.seek(SeekFrom::Start(0)).map_err(io)?;
         inner.write_all(&header).map_err(io)?;
+        inner.sync_all().map_err(io)?;
         file.persist(&path).map_err(|error| io(error.error))?;
         Ok(self.rows)
     }

@@ -31,12 +31,18 @@ struct Chunk {
     unpacked_bytes: u64,
 }
 
+/// Asking the disk more often than this costs more than it saves.
+const LEAST_UNWRITTEN_BYTES: usize = 1 << 20;
+
 /// Writes one file. Until [`ParquetWriter::finish`], nothing is under the final name; without it, nothing stays.
 pub struct ParquetWriter {
     path: PathBuf,
     partial: PathBuf,
     out: Option<BufWriter<File>>,
     written: u64,
+    /// What the disk has for certain, and how much may wait for it.
+    settled: u64,
+    most_unwritten_bytes: u64,
     /// Name and type of each column, its field, its element in the field.
     columns: Vec<(String, DType, usize, usize)>,
     buffers: Vec<Vec<u8>>,
@@ -88,6 +94,8 @@ impl ParquetWriter {
             partial,
             out,
             written,
+            settled: 0,
+            most_unwritten_bytes: group_bytes.max(LEAST_UNWRITTEN_BYTES) as u64,
             columns,
             buffers,
             buffered_rows: 0,
@@ -148,6 +156,11 @@ impl ParquetWriter {
             buffer.clear();
         }
         self.groups.push((rows as u64, chunks));
+        // A container's limit counts what waits for the disk.
+        if self.written - self.settled >= self.most_unwritten_bytes {
+            out.flush().and_then(|()| out.get_ref().sync_data()).map_err(io)?;
+            self.settled = self.written;
+        }
         Ok(())
     }
 

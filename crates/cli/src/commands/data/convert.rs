@@ -2,7 +2,7 @@
 //! one line that says what was written. A signal ends it between two batches, and nothing is left. What the
 //! writer holds is a part of the budget.
 
-use brimful_core::bytes::human;
+use brimful_core::bytes::{MIB, human};
 use brimful_data::DataError;
 use brimful_data::layout::{Layout, Rows};
 use brimful_data::loader::Loader;
@@ -98,10 +98,11 @@ impl Kind {
         }
     }
 
-    /// Bytes of a row group, and what a writer of it takes of a budget.
+    /// Bytes of a row group, or of what may wait for the disk; and what a writer of it takes of a budget.
     fn held(self, layout: &Layout, memory_bytes: u64) -> (usize, u64) {
         match self {
-            Kind::Npy => (0, 0),
+            // What waits for the disk is the system's, and counts against a container's limit all the same.
+            Kind::Npy => ((memory_bytes / GROUP_SHARE).clamp(MIB, 64 * MIB) as usize, 0),
             Kind::Parquet => {
                 let group_bytes = GROUP_BYTES.min((memory_bytes / GROUP_SHARE) as usize);
                 (group_bytes, ParquetWriter::held_bytes(layout, group_bytes))
@@ -126,7 +127,7 @@ impl Writer {
     ) -> anyhow::Result<Writer> {
         let path = &args.output;
         Ok(match kind {
-            Kind::Npy => Writer::Npy(NpyWriter::create(path, &layout.fields[0])?),
+            Kind::Npy => Writer::Npy(NpyWriter::create(path, &layout.fields[0])?.holding(group_bytes)),
             Kind::Parquet => {
                 let writer = ParquetWriter::with_groups(path, layout, source.columns(), group_bytes)?;
                 Writer::Parquet(Box::new(writer))
