@@ -66,8 +66,8 @@ def test_a_budget_below_the_floor_is_refused_before_anything_is_read(tmp_path):
 @pytest.mark.parametrize(("kind", "order"), [("csv", "block"), ("npy", "global"), ("parquet", "none")])
 def test_convert_holds_its_writer_inside_the_budget_too(tmp_path, kind, order, memory):
     made = make(kind, tmp_path, ROWS // 3)
-    # What the command itself takes besides, before it has a budget, and pages of the output that wait for a busy disk: these count too.
-    with group(int(MOST * memory) + 8 * MIB) as folder:
+    # What the command itself takes besides, before it has a budget.
+    with group(int(MOST * memory) + 4 * MIB) as folder:
         if folder is None:
             pytest.skip("no cgroup can be made here")
         for output in ("out.parquet", "out.npy"):
