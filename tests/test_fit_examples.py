@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,9 @@ class Case:
     error: str = "ResourceExhaustedError"
     #: TensorFlow runs one operation after the other: otherwise it is chance which gaps its pool has, and in a tight one some runs fail for a gap.
     in_order: bool = False
+    #: A pool that fills step by step has no room for TensorFlow's own few bytes in the end: those it does not check, and the plain process
+    #: crashes now and then (three of six runs with one operation after the other), after the allocator has said that it ran out.
+    may_crash: bool = False
 
     def __str__(self):
         return "-".join([Path(self.script).stem, *(arg.strip("-") for arg in self.args)])
@@ -68,7 +72,7 @@ TENSORFLOW = [
     # Plain 395 MiB; 215 at a batch of 16, 203 at 8: weights, their gradients and Adam's state are most of it.
     Case("cnn_64_loop.py", 300),
     # Plain 73 MiB after 400 steps, and more with every step; 6 after three steps.
-    Case("leak_loop.py", 40),
+    Case("leak_loop.py", 40, may_crash=True),
     # Plain 136 MiB; 54 with parts of 16 images.
     Case("accumulation.py", 90),
 ]
@@ -143,8 +147,8 @@ def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path):
     limited, fitted, whole = three_runs(case, tmp_path, job)
     assert limited.returncode != 0, f"it trained in {case.limit_mib} MiB"
     assert "ran out of memory trying to allocate" in limited.stderr, limited.stderr[-3000:]
-    # Not the example's doing: where a second of TensorFlow's threads finds nothing either, it may crash before Python hears of it.
-    assert case.error in limited.stderr or limited.returncode < 0, limited.stderr[-3000:]
+    crashed = case.may_crash and limited.returncode == -signal.SIGSEGV
+    assert crashed or case.error in limited.stderr, limited.stderr[-3000:]
     assert_same_training(case, tmp_path, fitted, whole)
 
 

@@ -354,7 +354,7 @@ fn a_device_that_was_full_before_the_job_is_somebody_elses() {
 #[test]
 fn what_is_set_up_first_finds_a_full_device() {
     let failed = |file: &str| {
-        cause(&format!("RuntimeError: cuda runtime error (2) : out of memory at /tmp/aten/src/THC/{file}:25"))
+        cause(&format!("RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/{file}:25"))
     };
     assert_eq!(failed("THCTensorRandom.cu"), Some(Code::OtherProcess));
     assert_eq!(failed("THCStorage.cu"), None);
