@@ -37,7 +37,7 @@ def table(tmp_path):
 def test_a_plan_before_anything_is_read(table):
     """The verdict comes first, the parts add up, a budget that is too small has an exit code of its own."""
     said = data("plan", "t.csv", "--memory", "8MiB", "--type", "b=float64", cwd=table).stdout
-    assert said.startswith("It fits: at most ") and "of 8.00 MiB." in said and "1 columns of text are left out: name" in said
+    assert said.startswith("It fits: at most ") and "of 8.00 MiB." in said and "1 column of text is left out: name" in said
     plan = json.loads(data("plan", "t.csv", "--memory", "8MiB", "--format", "json", cwd=table).stdout)
     parts = [plan[f"{name}_bytes"] for name in ("index", "reading", "window", "batch")]
     assert plan["schema"] == 1 and sum(parts) == plan["expected_bytes"] <= 8 * MIB and plan["rows"] == 1000

@@ -6,6 +6,7 @@ In: a model, of PyTorch or Keras. Out: a plan: the report's fields as attributes
 from __future__ import annotations
 
 import json
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,6 +97,8 @@ def plan(model: Any, inputs: Any = None, **options: Any) -> Report:
 
     The answer has `fits`, `max_batch`, `breakdown`, `remedies`; `print` shows it as the command does, a notebook draws it.
     """
+    if isinstance(model, (str, os.PathLike)):
+        raise TypeError(f"{os.fspath(model)!r} is a path: 'brimful plan {os.fspath(model)}' plans files; here the model itself is wanted")
     if inputs is None and _is_keras(model):
         from brimful.keras import plan as plan_keras
 

@@ -87,6 +87,13 @@ pub struct AccuracyArgs {
     pub fixtures: PathBuf,
 }
 
+/// A number of samples, tokens or parts: at least one, and few enough to be multiplied by bytes.
+fn count(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 1 << 30;
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("write a whole number, from 1 to {MOST}"))
+}
+
 // The help lists the variants of these; documentation on them would turn each list into a paragraph.
 
 /// When to use colours: `auto` is on a terminal.

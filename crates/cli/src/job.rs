@@ -8,12 +8,14 @@ mod relay;
 #[cfg(unix)]
 mod witness;
 
+use std::env;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use crate::output;
 pub use relay::Caught;
@@ -24,6 +26,22 @@ pub struct Job {
     /// Its first process.
     pub child: Child,
     relay: Option<Relay>,
+}
+
+fn no_command(program: &OsStr) -> anyhow::Error {
+    anyhow!("there is no command '{}': nothing was started", program.display())
+}
+
+/// Whether there is such a command, before anything else is asked of the machine; whether it can be started only the start tells.
+pub fn there(program: &OsStr) -> anyhow::Result<()> {
+    let folders = env::var_os("PATH").unwrap_or_default();
+    let by_path = Path::new(program).components().count() > 1;
+    let found = if by_path {
+        Path::new(program).exists()
+    } else {
+        env::split_paths(&folders).any(|folder| folder.join(program).exists())
+    };
+    if found { Ok(()) } else { Err(no_command(program)) }
 }
 
 impl Job {
@@ -37,9 +55,7 @@ impl Job {
     pub fn of(child: io::Result<Child>, caught: Caught, program: &OsStr, own_terminal: bool) -> anyhow::Result<Job> {
         let child = match child {
             Ok(child) => child,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                bail!("there is no command '{}': nothing was started", program.display())
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(no_command(program)),
             Err(error) => bail!("{} cannot be started: {error}", program.display()),
         };
         let relay = Relay::to(&child, caught, own_terminal);

@@ -83,7 +83,12 @@ fn run(cli: &Cli) -> anyhow::Result<Exit> {
         Command::Devices(args) => {
             let output = Output::new(None, cli.color);
             let mut list = Vec::new();
-            commands::devices::run(args.format == Format::Json, output.terminal_width(), &mut list)?;
+            commands::devices::run(
+                args.name.as_deref(),
+                args.format == Format::Json,
+                output.terminal_width(),
+                &mut list,
+            )?;
             output.write(&String::from_utf8_lossy(&list))?;
             Ok(Exit::Done)
         }

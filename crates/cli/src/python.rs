@@ -18,7 +18,9 @@ use crate::output::Output;
 /// Names the interpreter to use. The Python package's command sets it to its own, unless the user has.
 pub const VARIABLE: &str = "BRIMFUL_PYTHON";
 /// What must be there to plan a PyTorch model.
-const NEEDED: [&str; 2] = ["brimful", "torch"];
+const NEEDED: [&str; 2] = [PACKAGE_NAME, "torch"];
+/// Our own package.
+const PACKAGE_NAME: &str = "brimful";
 /// Names those of its arguments that cannot be imported, without importing them.
 const MISSING: &str = "\
 import importlib.util as u, sys
@@ -87,7 +89,7 @@ impl Python {
         if found.status.code() == Some(NO_PACKAGE) {
             let program = shown(self.program.as_os_str());
             bail!(
-                "{name} ({}) has no brimful: install it with '{program} -m pip install brimful'; nothing was started",
+                "{name} ({}) has no brimful: install it with '{program} -m pip install .' in the folder of Brimful's source; nothing was started",
                 self.chosen_by
             );
         }
@@ -155,13 +157,16 @@ impl Python {
         let missing = String::from_utf8_lossy(&found.stdout);
         let missing: Vec<&str> = missing.split_whitespace().collect();
         if !missing.is_empty() {
+            // Brimful is installed from its source.
+            let wanted: Vec<&str> = missing.iter().map(|name| if *name == PACKAGE_NAME { "." } else { name }).collect();
+            let place = if wanted.contains(&".") { " in the folder of Brimful's source" } else { "" };
             bail!(
-                "{} ({}) has no {}: install with '{} -m pip install {}', or set {VARIABLE} to the Python that has PyTorch",
+                "{} ({}) has no {}: install with '{} -m pip install {}'{place}, or set {VARIABLE} to the Python that has PyTorch",
                 self.program.display(),
                 self.chosen_by,
                 missing.join(" and no "),
                 shown(self.program.as_os_str()),
-                missing.join(" ")
+                wanted.join(" ")
             );
         }
         Ok(())

@@ -82,12 +82,12 @@ fn settings() {
 fn what_is_not_there_yet() {
     assert_eq!(
         refused(&["plan", EXAMPLE, "--framework", "torch"]),
-        "error: Planning a Keras file for PyTorch is not there yet: only TensorFlow's way to run Keras layers is \
+        "error: planning a Keras file for PyTorch is not there yet: only TensorFlow's way to run Keras layers is \
          modelled; use --framework tensorflow\n"
     );
     assert_eq!(
         refused(&["plan", EXAMPLE, "--framework", "jax"]),
-        "error: Planning a Keras file for JAX is not there yet: only TensorFlow's way to run Keras layers is \
+        "error: planning a Keras file for JAX is not there yet: only TensorFlow's way to run Keras layers is \
          modelled; use --framework tensorflow\n"
     );
 }
@@ -95,7 +95,7 @@ fn what_is_not_there_yet() {
 #[test]
 fn usage() {
     let batch = refused(&["plan", EXAMPLE, "--batch", "0"]);
-    assert!(batch.starts_with("error: invalid value '0' for '--batch <N>'"), "{batch}");
+    assert!(batch.starts_with("error: invalid value '0' for '--batch <N>': write a whole number, from 1 to"), "{batch}");
     let precision = refused(&["plan", EXAMPLE, "--precision", "mixed_floot16"]);
     assert!(precision.contains("tip: a similar value exists: 'mixed_float16'"), "{precision}");
     let verb = refused(&["plam", EXAMPLE]);

@@ -128,8 +128,8 @@ fn nothing_starts_where_something_is_wrong() {
     folder.script("python", "exit 3");
     assert_eq!(
         with(&[]),
-        "error: FOLDER/python (named by BRIMFUL_PYTHON) has no brimful: install it with 'FOLDER/python -m pip install \
-         brimful'; nothing was started\n"
+        "error: FOLDER/python (named by BRIMFUL_PYTHON) has no brimful: install it with 'FOLDER/python -m pip install .' \
+         in the folder of Brimful's source; nothing was started\n"
     );
     folder.script("python", "echo 'Fatal Python error' >&2; exit 1");
     assert_eq!(with(&[]), "error: FOLDER/python (named by BRIMFUL_PYTHON) ended with code 1: Fatal Python error\n");

@@ -280,7 +280,9 @@ fn notes(plan: &Plan, source: &dyn Source, layout: &Layout, options: &BatchOptio
     if !layout.left_out.is_empty() {
         let names = layout.left_out.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = if layout.left_out.len() > 5 { ", …" } else { "" };
-        notes.push(format!("{} columns of text are left out: {names}{more}", layout.left_out.len()));
+        let count = layout.left_out.len();
+        let columns = if count == 1 { "1 column of text is" } else { &format!("{count} columns of text are") };
+        notes.push(format!("{columns} left out: {names}{more}"));
     }
     let most_unit_rows = (0..source.units()).map(|unit| source.unit_rows(unit)).max().unwrap_or(0);
     if options.shuffle == Shuffle::Block && plan.block_rows < most_unit_rows {

@@ -35,7 +35,7 @@ pub struct ExplainArgs {
     pub plan: Option<PathBuf>,
 
     /// With --plan: samples per step, where the log does not show it
-    #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "N", requires = "plan", value_parser = super::count)]
     pub batch: Option<u64>,
 
     /// With --plan: the device it ran on; 'brimful devices' lists them

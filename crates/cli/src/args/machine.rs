@@ -9,6 +9,7 @@ use super::Format;
 const DEVICES_EXAMPLES: &str = "\
 Examples:
   brimful devices
+  brimful devices rtx
   brimful devices --format json | jq '.devices[].id'";
 
 const CALIBRATE_EXAMPLES: &str = "\
@@ -28,6 +29,10 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = DEVICES_EXAMPLES)]
 pub struct DevicesArgs {
+    /// Only devices with this in their name, such as t4 or rtx [default: this machine, and all of them]
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+
     /// For people (text) or for programs (json)
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: Format,

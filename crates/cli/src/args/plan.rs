@@ -41,7 +41,7 @@ pub struct PlanArgs {
     pub model: PathBuf,
 
     /// Samples per step [default: that of the model's own inputs, else 32; 8 for a config.json]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30), allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "N", value_parser = super::count, allow_negative_numbers = true)]
     pub batch: Option<u64>,
 
     /// The optimizer, such as adam or sgd [default: as the file says, else adam; adamw for PyTorch]
@@ -74,11 +74,11 @@ pub struct PlanArgs {
     pub inputs: Vec<String>,
 
     /// config.json: tokens in a sequence [default: 512, or as many as the model takes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "N", value_parser = super::count)]
     pub seq: Option<u64>,
 
     /// PyTorch: micro-batches whose gradients are accumulated in a step
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "N", value_parser = super::count)]
     pub accumulate: Option<u64>,
 
     /// config.json: with gradient_checkpointing_enable()

@@ -1,7 +1,8 @@
 //! `brimful devices`: this machine, and the devices that `--device` knows.
 //!
-//! In: a [`Machine`] and the catalogue. Out: a table, or JSON with `"schema": 1`. What a framework can use is meant for a
-//! process that is alone on the device; what others hold now is only shown under "This machine".
+//! In: a [`Machine`], the catalogue, a part of a name. Out: a table, or JSON with `"schema": 1`. What a framework can use is
+//! meant for a process that is alone on the device; what others hold now is only shown under "This machine", which a table
+//! by name leaves out.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -26,28 +27,51 @@ const GROUPS: [(Group, &str); 4] = [
 /// Names are cut to fit, but not below this: enough to tell cards apart.
 const NARROWEST_NAME: usize = 12;
 
-/// Writes the list. `width` is that of the terminal; none where lines may be of any length.
-pub fn run(json: bool, width: Option<usize>, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Writes the list, or what of it has `name` in its id, its name or its other names. `width` is that of the terminal; none
+/// where lines may be of any length.
+pub fn run(name: Option<&str>, json: bool, width: Option<usize>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let devices = called(name)?;
     let machine = Machine::read();
-    let text = if json { serde_json::to_string_pretty(&as_json(&machine))? + "\n" } else { as_text(&machine, width) };
+    let text = match (json, name) {
+        (true, _) => serde_json::to_string_pretty(&as_json(&machine, &devices))? + "\n",
+        (false, None) => this_machine(&machine) + "\n" + &as_text(&devices, width),
+        (false, Some(_)) => as_text(&devices, width),
+    };
     out.write_all(text.as_bytes())?;
     Ok(())
 }
 
-fn as_text(machine: &Machine, width: Option<usize>) -> String {
-    let mut text = this_machine(machine);
+/// The devices with this in their names; if there are none, the error names the closest.
+fn called(name: Option<&str>) -> anyhow::Result<Vec<&'static Device>> {
+    let Some(name) = name else { return Ok(device::all().iter().collect()) };
+    let plain = |text: &str| text.to_lowercase().replace([' ', '_'], "-");
+    let wanted = plain(name);
+    let has = |d: &&Device| [&d.id, &d.name].into_iter().chain(&d.aliases).any(|text| plain(text).contains(&wanted));
+    let found: Vec<&Device> = device::all().iter().filter(has).collect();
+    if found.is_empty() {
+        return Ok(vec![Device::find(name)?]);
+    }
+    Ok(found)
+}
+
+fn as_text(devices: &[&Device], width: Option<usize>) -> String {
+    let mut text = String::new();
     for (group, heading) in GROUPS {
-        let rows: Vec<Row> = device::all().iter().filter(|d| d.group == group).map(Row::of).collect();
+        let rows: Vec<Row> = devices.iter().filter(|d| d.group == group).map(|d| Row::of(d)).collect();
+        if rows.is_empty() {
+            continue;
+        }
         let columns = Columns::fitting(&rows, width);
         let last = if group == Group::Notebook { "host RAM" } else { "" };
-        let _ = writeln!(text, "\n{heading}");
+        let _ = writeln!(text, "{heading}");
         columns.write(&mut text, ["id", "name", "memory", "TensorFlow", "PyTorch", last]);
         for row in &rows {
             columns.write(&mut text, [&row.id, &row.name, &row.memory, &row.tensorflow, &row.torch, &row.host]);
         }
+        text.push('\n');
     }
     text.push_str(
-        "
+        "\
 memory: what CUDA reports; ~ assumed from a similar card or the size on the box.
 TensorFlow, PyTorch: what their allocators can hold at most by default, alone on
 the device; * compared with real runs there, the others follow from public logs.
@@ -175,7 +199,7 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn as_json(machine: &Machine) -> Value {
+fn as_json(machine: &Machine, devices: &[&Device]) -> Value {
     json!({
         "schema": 1,
         "machine": {
@@ -190,7 +214,7 @@ fn as_json(machine: &Machine) -> Value {
                 "available_bytes": machine.memory.available_bytes,
             },
         },
-        "devices": device::all().iter().map(device_json).collect::<Vec<_>>(),
+        "devices": devices.iter().map(|d| device_json(d)).collect::<Vec<_>>(),
     })
 }
 
@@ -280,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_machine_comes_first() {
-        let text = as_text(&machine(), None);
+        let text = this_machine(&machine());
         let expected = "This machine
   GPU 0  Tesla T4, compute capability 7.5: 14.6 GiB, 11.0 GiB free (--device t4)
          process 41 holds 3.00 GiB
@@ -288,25 +312,24 @@ mod tests {
   NVIDIA driver 580.1
   RAM    4.00 GiB allowed of 16.0 GiB, 2.00 GiB available
          limit: /sys/fs/cgroup/memory.max
-
-Data centre
 ";
-        assert!(text.starts_with(expected), "{text}");
+        assert_eq!(text, expected);
     }
 
     #[test]
     fn a_machine_without_anything_still_gets_the_list() {
         let mut machine = Machine::default();
         machine.gpus.reason = Some("no NVIDIA driver".to_owned());
-        let text = as_text(&machine, None);
+        let text = this_machine(&machine);
         assert!(text.contains("none: no NVIDIA driver") && text.contains("RAM    unknown"), "{text}");
+        let text = as_text(&called(None).unwrap(), None);
         assert!(device::all().iter().filter(|d| d.group != Group::Cpu).all(|d| text.contains(&d.id)));
     }
 
     #[test]
     fn lines_fit_the_terminal() {
         for width in [80, 100, 120] {
-            let text = as_text(&Machine::default(), Some(width));
+            let text = as_text(&called(None).unwrap(), Some(width));
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
@@ -317,7 +340,7 @@ Data centre
 
     #[test]
     fn measured_and_assumed_figures_are_marked() {
-        let text = as_text(&Machine::default(), None);
+        let text = as_text(&called(None).unwrap(), None);
         let line = |id: &str| text.lines().find(|l| l.trim_start().starts_with(&format!("{id} "))).unwrap();
         assert_eq!(line("h200").matches('*').count(), 1);
         assert_eq!(line("t4").matches('*').count(), 0);
@@ -326,7 +349,7 @@ Data centre
 
     #[test]
     fn json_has_its_schema_and_every_device() {
-        let value = as_json(&machine());
+        let value = as_json(&machine(), &called(None).unwrap());
         assert_eq!(value["schema"], 1);
         assert_eq!(value["machine"]["gpus"][0]["device"], "t4");
         assert_eq!(value["machine"]["gpus"][0]["total_bytes"], 14_913 * MIB);
@@ -340,10 +363,20 @@ Data centre
     }
 
     #[test]
+    fn a_part_of_a_name_is_enough() {
+        let ids = |name: &str| called(Some(name)).unwrap().iter().map(|d| d.id.as_str()).collect::<Vec<_>>();
+        assert!(ids("t4").contains(&"t4"));
+        assert!(ids("RTX 40").contains(&"rtx-4090") && !ids("rtx 40").contains(&"rtx-3090"));
+        let text = as_text(&called(Some("h200")).unwrap(), None);
+        assert!(text.starts_with("Data centre\n") && !text.contains("GeForce"), "{text}");
+        assert_eq!(called(Some("t5")).unwrap_err().to_string(), "no device is called 't5'; did you mean t4?");
+    }
+
+    #[test]
     fn both_formats_are_written() {
         for json in [false, true] {
             let mut out = Vec::new();
-            run(json, Some(80), &mut out).unwrap();
+            run(None, json, Some(80), &mut out).unwrap();
             assert!(out.ends_with(b"\n") && out.len() > 1000);
         }
     }

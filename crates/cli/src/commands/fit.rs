@@ -35,6 +35,9 @@ pub fn run(args: &FitArgs) -> anyhow::Result<Exit> {
         let program = program.display();
         bail!("{program} {option} leaves out the environment by which Brimful comes in: run it without {option}");
     }
+    if python.is_none() {
+        job::there(program)?;
+    }
     let package = python.unwrap_or_else(Python::choose).package()?;
     let request = json!({ "memory": memory, "allow": args.allow.name() });
     let path = in_front(&package.join(BOOTSTRAP), env::var_os("PYTHONPATH").as_deref())?;

@@ -69,7 +69,7 @@ fn refuse_what_is_not_there(args: &PlanArgs) -> anyhow::Result<()> {
     };
     if framework != FRAMEWORK {
         bail!(
-            "Planning a Keras file for {} is not there yet: only TensorFlow's way to run Keras layers is modelled; use \
+            "planning a Keras file for {} is not there yet: only TensorFlow's way to run Keras layers is modelled; use \
              --framework tensorflow",
             framework.title()
         );
