@@ -152,7 +152,9 @@ def test_nothing_starts_without_brimful_in_that_python(job):
     python.chmod(0o755)
     run = job("open('started', 'w')", python=str(python))
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.startswith(f"error: {python} (of the command) has no brimful: install it with '{python} -m pip install .' in the folder")
+    assert run.stderr.startswith(
+        f"error: {python} (of the command) has no brimful: install it with '{python} -m pip install .' in the folder"
+    )
     assert not (job.folder / "started").exists()
 
 

@@ -206,7 +206,9 @@ def test_a_python_without_the_libraries_is_named(run, tmp_path):
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
     bare.chmod(0o755)
     said = refused(run("models.py:Net", python=str(bare)))
-    assert f"{bare} (named by BRIMFUL_PYTHON) has no brimful and no torch: install with '{bare} -m pip install . torch' in the folder" in said
+    assert (
+        f"{bare} (named by BRIMFUL_PYTHON) has no brimful and no torch: install with '{bare} -m pip install . torch' in the folder" in said
+    )
 
 
 def test_the_interpreter_of_the_package_s_command_is_used(folder):
