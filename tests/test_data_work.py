@@ -286,6 +286,33 @@ def test_sql_asks_duckdb_under_the_budget(tmp_path):
         data.sql("create table t (a int)", memory="256MiB")
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "npy", "parquet"])
+def test_ray_data_reads_the_same_rows(tmp_path, kind):
+    """Only where Ray is installed: it is an extra, and large."""
+    ray, pyarrow = pytest.importorskip("ray"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    numbers = np.arange(3000, dtype="float32").reshape(1000, 3)
+    file = tmp_path / f"rows.{kind}"
+    if kind == "npy":
+        np.save(file, numbers)
+    elif kind == "jsonl":
+        file.write_text("".join(f'{{"a": {a}, "b": {b}, "c": {c}}}\n' for a, b, c in numbers))
+    elif kind == "csv":
+        file.write_text("a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in numbers))
+    else:
+        columns = {name: numbers[:, at] for at, name in enumerate("abc")}
+        parquet.write_table(pyarrow.table(columns), file)
+    wanted = {} if kind == "npy" else {"columns": ["a"], "labels": ["c"]}
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    found = data.open(file, **wanted).to_ray()
+    rows = found.take_all()
+    if kind == "npy":
+        assert np.array_equal(np.sort([row["data"][0] for row in rows]), numbers[:, 0])
+    else:
+        assert found.schema().names == ["a", "c"]
+        assert sorted((row["a"], row["c"]) for row in rows) == [(a, c) for a, _, c in numbers.tolist()]
+
+
 @pytest.mark.parametrize(
     ("missing", "call", "said"),
     [
