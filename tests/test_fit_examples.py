@@ -179,6 +179,10 @@ def missing(shown, printed):
     return pages.missing_words(steady(shown), steady(printed))
 
 
+#: Operations run side by side: which of them asks for the last piece is chance, and in one run of five it is one of the update.
+BY_CHANCE = "Host memory ran out: the optimizer's state does not fit (likely)."
+
+
 def assert_readme_is_true(case, folder, limited, fitted, brimful_command):
     """The README shows what the plain run said, what `brimful explain` says of it, and what the run with brimful printed."""
     shown = shown_by_readme(case)
@@ -186,6 +190,8 @@ def assert_readme_is_true(case, folder, limited, fitted, brimful_command):
     log = folder / "plain.log"
     log.write_text(said(limited))
     printed = {"fails": said(limited), "explain": brimful_command("explain", log).stdout, "works": said(fitted)}
+    if not case.in_order and printed["explain"].startswith(BY_CHANCE):
+        del printed["explain"]
     for name, text in printed.items():
         lacking = missing(shown[name][1], text)
         assert shown[name][1] and not lacking, (
@@ -232,6 +238,17 @@ SHOWN = [case for case in [*TENSORFLOW, *TORCH] if not case.double]
 
 def test_every_example_has_a_case():
     assert {case.name for case in SHOWN} == {folder.name for folder in EXAMPLES.iterdir() if (folder / "plain.py").exists()}
+
+
+def test_links_of_the_examples_lead_somewhere():
+    indexes = ROOT / "examples" / "README.md", ROOT / "examples" / "data" / "README.md"
+    linked = {}
+    for page in (ROOT / "examples").rglob("README.md"):
+        linked[page] = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        for link in linked[page]:
+            assert "://" in link or (page.parent / link).exists(), f"{page}: {link} is not there"
+    found = {(index.parent / link).resolve() for index in indexes for link in linked[index]}
+    assert found >= {page for page in linked if page not in indexes}, "the indexes name every case"
 
 
 @pytest.mark.parametrize("case", SHOWN, ids=str)
