@@ -3,7 +3,7 @@
     python limited.py MIB SCRIPT
 
 TensorFlow gets, on the CPU, the allocator that it has on GPUs, with so many MiB; PyTorch, whose CPU allocator knows no limit, so many MiB of
-address space on top of what importing it takes. Neither holds what NumPy has: only TensorFlow's tensors, or all of the process, count.
+address space on top of what importing it takes. With TensorFlow only its tensors count, and not what NumPy has.
 """
 
 import os
@@ -16,6 +16,7 @@ MIB = 1 << 20
 
 
 def uses_torch(script: Path) -> bool:
+    """Whether a script is written in PyTorch; all others here are Keras on TensorFlow."""
     return bool(re.search(r"^import torch", script.read_text(), re.MULTILINE))
 
 
@@ -51,6 +52,8 @@ def limit_torch(memory_mib: int) -> None:
 if __name__ == "__main__":
     if len(sys.argv) < 3 or not sys.argv[1].isdigit():
         sys.exit("usage: python limited.py MIB SCRIPT")
+    if not Path(sys.argv[2]).is_file():
+        sys.exit(f"error: {sys.argv[2]}: no such script")
     limit(Path(sys.argv[2]), int(sys.argv[1]))
     sys.argv = sys.argv[2:]
     runpy.run_path(sys.argv[0], run_name="__main__")
