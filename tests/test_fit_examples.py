@@ -2,14 +2,17 @@
 
 Each case runs three times, in processes of its own: plainly under a limit, with brimful under the same limit, and plainly without
 a limit. The last two have to agree. The limits lie between what the plain run asks for and what a few samples need; both figures
-(peaks of TensorFlow's allocator, or of the address space for PyTorch) stand beside each limit.
+(peaks of TensorFlow's allocator, or of the address space for PyTorch) stand beside each limit. What the README of a case shows is looked
+for in what these runs print: its commands, the error, what `brimful explain` says of it, the plan, the changed lines.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,10 +22,12 @@ from pathlib import Path
 
 import framework
 import numpy
+import pages
 import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "fit"
+JOB = Path(__file__).with_name("example_job.py")
 SEED_SCRIPTS = Path(__file__).parent / "seed_scripts"
 
 
@@ -30,9 +35,11 @@ SEED_SCRIPTS = Path(__file__).parent / "seed_scripts"
 class Case:
     """An example, the limit it is to train in, and how closely the results agree."""
 
-    script: str
+    name: str
     limit_mib: int
-    args: tuple = ()
+    double: bool = False
+    #: The run with brimful is `brimful fit -- python plain.py`, and not `python with_brimful.py`.
+    as_it_stands: bool = False
     loss_tolerance: float = 1e-4
     weight_tolerance: float = 1e-3
     #: What the plain run says when memory runs out.
@@ -44,72 +51,74 @@ class Case:
     may_crash: bool = False
 
     def __str__(self):
-        return "-".join([Path(self.script).stem, *(arg.strip("-") for arg in self.args)])
+        return self.name + "-float64" * self.double
+
+    @property
+    def folder(self):
+        return EXAMPLES / self.name
 
 
-def double(script, limit_mib, **options):
+def double(name, limit_mib, **options):
     """The same example in double precision, where rounding cannot hide a wrong weighting."""
-    return Case(script, limit_mib, ("--float64",), loss_tolerance=1e-8, weight_tolerance=1e-8, **options)
+    return Case(name, limit_mib, double=True, loss_tolerance=1e-8, weight_tolerance=1e-8, **options)
 
 
 TENSORFLOW = [
     # Plain 1528 MiB, of which the rows alone are 763; 34 with 2,048 rows instead of 100,000.
     # TensorFlow does not raise when it cannot copy an array: its allocator says so, and the process crashes.
-    Case("two_layer.py", 256, error="trying to allocate 762.94MiB"),
+    Case("two_layer", 256, error="trying to allocate 762.94MiB"),
     # Plain 554 MiB; the rows, here one batch, are 250 of it, and below that it would crash like the one above.
-    Case("dense_small.py", 300),
-    double("dense_small.py", 600),
+    Case("dense_small", 300),
+    double("dense_small", 600, as_it_stands=True),
     # Plain 460 MiB; 123 at a batch of 8,192, 25 at 1,024.
-    Case("dense_large.py", 350),
+    Case("dense_large", 350),
     # Plain 4201 MiB; 1292 at a batch of 32, 686 at 16. The images are 120 of each.
-    Case("cnn_256.py", 2000),
+    Case("cnn_256", 2000),
     # Plain 318 MiB (683 in float64); it trains plainly from 152 on at a batch of 32, from 168 on at 4: most of it Adam's update of the embedding.
-    Case("embedding_lstm.py", 300, in_order=True),
-    double("embedding_lstm.py", 600, in_order=True),
+    Case("embedding_lstm", 300, in_order=True),
+    double("embedding_lstm", 600, in_order=True),
     # Plain 122 MiB (199 in float64); 21 to 32 at batches of 64 and 16.
-    Case("cnn_28_loop.py", 64),
-    double("cnn_28_loop.py", 128),
+    Case("cnn_28_loop", 64),
+    double("cnn_28_loop", 128),
     # Plain 395 MiB; 215 at a batch of 16, 203 at 8: weights, their gradients and Adam's state are most of it.
-    Case("cnn_64_loop.py", 300),
+    Case("cnn_64_loop", 300),
     # Plain 73 MiB after 400 steps, and more with every step; 6 after three steps.
-    Case("leak_loop.py", 40, may_crash=True),
+    Case("leak_loop", 40, may_crash=True),
     # Plain 136 MiB; 54 with parts of 16 images.
-    Case("accumulation.py", 90),
+    Case("accumulation", 90),
 ]
 
 TORCH = [
     # Address space on top of the import: plain 1912 MiB; 479 at a batch of 4,096, 351 at 512.
-    Case("torch_loop.py", 1100, error="DefaultCPUAllocator: can't allocate memory"),
-    double("torch_loop.py", 2200, error="DefaultCPUAllocator: can't allocate memory"),
+    Case("torch_loop", 1100, error="DefaultCPUAllocator: can't allocate memory"),
+    double("torch_loop", 2200, error="DefaultCPUAllocator: can't allocate memory"),
 ]
-
-
-#: Runs the program of its arguments with so many MiB of address space on top of what PyTorch itself has taken.
-UNDER_ADDRESS_LIMIT = """
-import resource, runpy, sys, torch
-taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-room = int(sys.argv[1]) << 20
-resource.setrlimit(resource.RLIMIT_AS, (taken + room, taken + room))
-sys.argv = sys.argv[2:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 
 def run(command, environment, timeout_seconds=600):
     return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=timeout_seconds)
 
 
-def command_for(case, folder, name, *options):
-    """The command line of an example, less Python, that leaves its result and its weights in a folder."""
-    return [EXAMPLES / case.script, *case.args, *options, "--result", folder / f"{name}.json", "--weights", folder / f"{name}.npz"]
+def said(job):
+    """All that a job printed. Brimful and the frameworks write to standard error, the scripts to standard output at the end."""
+    return job.stderr + job.stdout
 
 
-def three_runs(case, folder, job):
-    """Plainly under the limit, with brimful under the limit, plainly without one. `job` runs a command line under a limit or none."""
-    jobs = [("limited", case.limit_mib), ("brimful", case.limit_mib, "--brimful"), ("plain", None)]
+def three_runs(case, folder, environment, unlimited_mib=None):
+    """Plainly under the limit, with brimful under the limit, plainly without one."""
+
+    def job(kept, script, limit_mib):
+        options = [*(["--limit-mib", limit_mib] if limit_mib else []), *(["--float64"] if case.double else [])]
+        command = [sys.executable, JOB, case.folder / script, *options, "--keep", folder / kept]
+        if kept == "brimful" and case.as_it_stands:
+            command = [sys.executable, "-m", "brimful", "fit", "--", *command]
+        return run(command, {**os.environ, **environment, "BRIMFUL_CACHE": str(folder / "cache")})
+
+    fitted = "plain.py" if case.as_it_stands else "with_brimful.py"
+    jobs = [("limited", "plain.py", case.limit_mib), ("brimful", fitted, case.limit_mib), ("plain", "plain.py", unlimited_mib)]
     # Side by side: TensorFlow waits ten seconds for memory before it gives up.
     with ThreadPoolExecutor(len(jobs)) as pool:
-        return list(pool.map(lambda named: job(command_for(case, folder, named[0], *named[2:]), named[1]), jobs))
+        return list(pool.map(lambda named: job(*named), jobs))
 
 
 def result_of(folder, name):
@@ -133,36 +142,128 @@ def assert_same_training(case, folder, fitted, whole):
     assert off <= case.weight_tolerance * largest
 
 
-def tensorflow(folder, limit_mib=framework.PLENTY_MIB):
-    """The environment of a job on TensorFlow's limited allocator that knows nothing of earlier runs."""
-    return {**framework.environment(limit_mib), "BRIMFUL_CACHE": str(folder / "cache")}
+def expected_commands(case):
+    """The commands that the README of a case shows, by what they are; a plan is asked for a batch that differs from case to case."""
+    before = "TF_NUM_INTEROP_THREADS=1 " if case.in_order else ""
+    limited = f"{before}python ../limited.py {case.limit_mib}"
+    return {
+        "place": f"cd examples/fit/{case.name}",
+        "fails": f"{limited} plain.py 2>&1 | tee plain.log",
+        "explain": "brimful explain plain.log",
+        "works": f"{limited} with_brimful.py",
+        "as it stands": f"{before}brimful fit -- python ../limited.py {case.limit_mib} plain.py",
+    }
+
+
+def shown_by_readme(case):
+    """What the README of a case shows behind each of its commands, by what the command is."""
+    names = {command: name for name, command in expected_commands(case).items()}
+    shown = {}
+    for block in pages.blocks_of(case.folder / "README.md"):
+        for command in block.commands if block.kind == "sh" else []:
+            plan = f"brimful plan model.json --device cpu --memory {case.limit_mib}MiB --batch "
+            name = "plan" if command.startswith(plan) else names.get(command)
+            assert name, f"{case.name}/README.md:{block.line}: {command}: the limit, or the script, is another one"
+            shown[name] = (command, block.shown)
+    return shown
+
+
+def missing(shown, printed):
+    """What an output does not have of what the README shows, apart from figures, and from what depends on them."""
+
+    def steady(text):
+        # Operations run side by side: which tensor is one too many is chance, and how often a step has to be done again.
+        text = re.sub(r"shape\[[^]]*\] and type \w+", "shape and type", text)
+        return re.sub(r" or less\b", "", re.sub(r"no failure|\d+ failures? recovered", "no failure", text))
+
+    return pages.missing_words(steady(shown), steady(printed))
+
+
+#: Operations run side by side: which of them asks for the last piece is chance, and in one run of five it is one of the update.
+BY_CHANCE = "Host memory ran out: the optimizer's state does not fit (likely)."
+
+
+def assert_readme_is_true(case, folder, limited, fitted, brimful_command):
+    """The README shows what the plain run said, what `brimful explain` says of it, and what the run with brimful printed."""
+    shown = shown_by_readme(case)
+    assert {"place", "fails", "explain", "works"} <= shown.keys()
+    log = folder / "plain.log"
+    log.write_text(said(limited))
+    printed = {"fails": said(limited), "explain": brimful_command("explain", log).stdout, "works": said(fitted)}
+    if not case.in_order and printed["explain"].startswith(BY_CHANCE):
+        del printed["explain"]
+    for name, text in printed.items():
+        lacking = missing(shown[name][1], text)
+        assert shown[name][1] and not lacking, (
+            f"{case.name}/README.md: {shown[name][0]}\nThis is not in the output:\n{lacking}\n{text[-3000:]}"
+        )
+
+
+def assert_model_is_the_scripts(case, folder, brimful_command):
+    """The plan of `model.json` is that of the model that the script makes."""
+    command = shlex.split(shown_by_readme(case)["plan"][0])[1:]
+    of_file, of_script = (brimful_command(*command, cwd=place) for place in (case.folder, folder))
+    assert of_file.returncode in (0, 1), of_file.stderr
+    assert of_file.stdout == of_script.stdout
 
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=str)
-def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path):
-    def job(command, limit_mib):
-        order = {"TF_NUM_INTEROP_THREADS": "1"} if case.in_order else {}
-        return run([sys.executable, *command], {**tensorflow(tmp_path, limit_mib or framework.PLENTY_MIB), **order})
-
-    limited, fitted, whole = three_runs(case, tmp_path, job)
+def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path, brimful_command):
+    order = {"TF_NUM_INTEROP_THREADS": "1"} if case.in_order else {}
+    limited, fitted, whole = three_runs(case, tmp_path, order, framework.PLENTY_MIB)
     assert limited.returncode != 0, f"it trained in {case.limit_mib} MiB"
     assert "ran out of memory trying to allocate" in limited.stderr, limited.stderr[-3000:]
     crashed = case.may_crash and limited.returncode == -signal.SIGSEGV
     assert crashed or case.error in limited.stderr, limited.stderr[-3000:]
     assert_same_training(case, tmp_path, fitted, whole)
+    if not case.double:
+        (tmp_path / "plain_model.json").rename(tmp_path / "model.json")
+        assert_model_is_the_scripts(case, tmp_path, brimful_command)
+        if not crashed:
+            assert_readme_is_true(case, tmp_path, limited, fitted, brimful_command)
 
 
 @pytest.mark.parametrize("case", TORCH, ids=str)
-def test_a_torch_example_trains_where_it_ran_out_of_memory(case, tmp_path):
-    def job(command, limit_mib):
-        python = [sys.executable, "-c", UNDER_ADDRESS_LIMIT, limit_mib] if limit_mib else [sys.executable]
-        settings = {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "2", "BRIMFUL_CACHE": str(tmp_path / "cache")}
-        return run([*python, *command], {**os.environ, **settings})
-
-    limited, fitted, whole = three_runs(case, tmp_path, job)
+def test_a_torch_example_trains_where_it_ran_out_of_memory(case, tmp_path, brimful_command):
+    limited, fitted, whole = three_runs(case, tmp_path, {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "2"})
     assert limited.returncode != 0, f"it trained in {case.limit_mib} MiB"
     assert case.error in limited.stderr, limited.stderr[-3000:]
     assert_same_training(case, tmp_path, fitted, whole)
+    if not case.double:
+        assert_readme_is_true(case, tmp_path, limited, fitted, brimful_command)
+
+
+SHOWN = [case for case in [*TENSORFLOW, *TORCH] if not case.double]
+
+
+def test_every_example_has_a_case():
+    assert {case.name for case in SHOWN} == {folder.name for folder in EXAMPLES.iterdir() if (folder / "plain.py").exists()}
+
+
+def test_links_of_the_examples_lead_somewhere():
+    indexes = ROOT / "examples" / "README.md", ROOT / "examples" / "data" / "README.md"
+    linked = {}
+    for page in (ROOT / "examples").rglob("README.md"):
+        linked[page] = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        for link in linked[page]:
+            assert "://" in link or (page.parent / link).exists(), f"{page}: {link} is not there"
+    found = {(index.parent / link).resolve() for index in indexes for link in linked[index]}
+    assert found >= {page.resolve() for page in linked if page not in indexes}, "the indexes name every case"
+
+
+@pytest.mark.parametrize("case", SHOWN, ids=str)
+def test_a_readme_shows_the_changed_lines_and_the_plan(case, brimful_command):
+    scripts = [(case.folder / name).read_text().splitlines() for name in ("plain.py", "with_brimful.py")]
+    changed = [line for line in difflib.unified_diff(*scripts, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))]
+    (block,) = [block for block in pages.blocks_of(case.folder / "README.md") if block.kind == "diff"]
+    # Blank lines between functions come and go with them.
+    assert [line for line in block.text.splitlines() if line[1:].strip() and line[0] != " "] == [
+        line for line in changed if line[1:].strip()
+    ]
+    if case in TENSORFLOW:
+        command, shown = shown_by_readme(case)["plan"]
+        printed = brimful_command(*shlex.split(command)[1:], cwd=case.folder).stdout
+        assert shown and not missing(shown, printed), printed
 
 
 #: Takes 3 to 6 minutes on two cores: 1,000 images of 256 x 256, five times.
@@ -180,7 +281,7 @@ slow = pytest.mark.skipif(not os.environ.get("BRIMFUL_SLOW_TESTS"), reason="set 
 )
 def test_a_script_trains_as_it_stands(script, limit_mib, tmp_path):
     """Scripts of users, not one character changed: they print the error themselves and end with 0 all the same."""
-    environment = tensorflow(tmp_path, limit_mib)
+    environment = {**framework.environment(limit_mib), "BRIMFUL_CACHE": str(tmp_path / "cache")}
     limited = run([sys.executable, SEED_SCRIPTS / script], environment)
     assert "Encountered Resource Exhausted Error" in limited.stdout, limited.stderr[-3000:]
 

@@ -1,4 +1,4 @@
-"""Doubles the same array from file to file, piece by piece."""
+"""Doubles an array of 10,000 × 10,000 numbers."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Goes through a mapped array once, in random order: pages that were read stay with the process."""
+"""Goes through 100,000 rows of 1,000 numbers once, in random order."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Goes through the same array once, in an order that is as random, and holds no more than the budget."""
+"""Goes through 100,000 rows of 1,000 numbers once, in random order."""
 
 import sys
 

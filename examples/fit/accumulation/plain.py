@@ -1,24 +1,8 @@
-"""Gradient accumulation by hand, with parts that are still too large, against leaving the parts to brimful.
-
-    python accumulation.py              four batches of 128 images make one update
-    python accumulation.py --brimful    512 images make one update, in parts as large as the memory allows
-
-Both make the same updates and end with the same weights.
-"""
-
-import argparse
-import json
-from pathlib import Path
+"""A loop of one's own that accumulates gradients: four batches of 128 images make one update."""
 
 import keras
 import numpy as np
 import tensorflow as tf
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--brimful", action="store_true", help="train inside the memory that there is")
-parser.add_argument("--result", type=Path, help="write the losses and the number of updates to this JSON file")
-parser.add_argument("--weights", help="write the final weights to this .npz file")
-args = parser.parse_args()
 
 keras.utils.set_random_seed(9)
 images = np.random.rand(2_048, 32, 32, 3).astype("float32")
@@ -45,7 +29,7 @@ def gradients_of(images, labels):
     return loss, tape.gradient(loss, model.trainable_variables)
 
 
-def train_by_hand(images, labels):
+def train_step(images, labels):
     """One update from `accumulation_steps` batches: the mean of their losses and of their gradients."""
     loss, sums = 0.0, None
     for begin in range(0, len(images), batch):
@@ -56,18 +40,6 @@ def train_by_hand(images, labels):
     return loss
 
 
-if args.brimful:
-    import brimful.keras
-
-    step = brimful.keras.Step(model, loss_of, optimizer)
-else:
-    step = train_by_hand
-
 window = accumulation_steps * batch
-losses = [step(images[begin : begin + window], labels[begin : begin + window]) for begin in range(0, len(images), window)]
+losses = [train_step(images[begin : begin + window], labels[begin : begin + window]) for begin in range(0, len(images), window)]
 print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f}")
-
-if args.result:
-    args.result.write_text(json.dumps({"losses": losses, "updates": int(optimizer.iterations)}))
-if args.weights:
-    np.savez(args.weights, *model.get_weights())

@@ -1,0 +1,23 @@
+"""A PyTorch loop with 65,536 rows in a step."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(10)
+model = nn.Sequential(nn.Linear(10, 2_000), nn.ReLU(), nn.Linear(2_000, 100), nn.ReLU(), nn.Linear(100, 2))
+optimizer = torch.optim.Adam(model.parameters())
+loss_of = nn.MSELoss()
+batches = [(torch.rand(65_536, 10), torch.rand(65_536, 2)) for _ in range(3)]
+
+
+def train_step(batch):
+    x, y = batch
+    optimizer.zero_grad()
+    loss = loss_of(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+losses = [train_step(batch) for batch in batches]
+print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f}")
