@@ -114,6 +114,14 @@ def test_check_names_the_lines_that_hold_memory(tmp_path):
     assert process["peak_bytes"] >= 96_000_000
 
 
+def test_reading_in_pieces_is_not_called_reading_whole():
+    from brimful.holding import stage_of
+
+    assert stage_of('rows = pd.read_csv("t.csv")') == "reads a file whole"
+    assert stage_of('for chunk in pd.read_csv("t.csv", chunksize=10_000):') == "reads in pieces"
+    assert stage_of('x = np.load("x.npy", mmap_mode="r")') == "reads in pieces"
+
+
 def test_check_without_python_says_so(tmp_path):
     """Nothing can be looked into."""
     run = data("check", "--", "sh", "-c", "exit 4", cwd=tmp_path, code=4)

@@ -3,11 +3,13 @@
 In: the folder in `BRIMFUL_CHECK`. Out: one JSON file there for each process, rewritten whenever it holds more than ever: what each line
 holds at that moment. Two things are put together: what Python and NumPy allocated, which `tracemalloc` knows to the byte; and growth of the
 process beside that (tensors, buffers of readers and of frameworks), which is put down to the line that the main thread was in. Not
-counted: memory that files are mapped into, and the GPU's. It slows a job down two to three times; nothing of it is there without
-`data check`. Like the agent it is loaded without the package around it.
+counted: memory that files are mapped into, and the GPU's. It slows a job down two to three times, but not its imports: these are a million
+small objects, which tracing makes twenty times as slow, so `tracemalloc` waits while the main thread imports. Nothing of it is there
+without `data check`. Like the agent it is loaded without the package around it.
 """
 
 import atexit
+import builtins
 import json
 import linecache
 import os
@@ -25,6 +27,8 @@ TICK_SECONDS = 0.02
 #: Looking again costs: only for so much more, and for no more than this share of the time; but always for as much more as this.
 MORE, MUCH_MORE = 1.1, 1.5
 SHARE_OF_TIME = 0.2
+#: An import that lasts so long is not traced; what was traced before it stays with its line.
+LONG_IMPORT_SECONDS = 0.1
 #: What is less than this is not worth a line.
 LEAST_BYTES = 1 << 20
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -36,7 +40,8 @@ COPIES = re.compile(
     r"astype|to_numpy|\.values\b|np\.(array|asarray|concatenate|stack|vstack|hstack|append|tile|repeat|copy)\b|train_test_split|permutation|get_dummies|to_categorical|\.copy\(|from_tensor_slices|tf\.constant|torch\.tensor|from_numpy|standard|scaler|fit_transform"
 )
 FEEDS = re.compile(r"\.fit\(|\.shuffle\(|\.prefetch\(|\.cache\(|DataLoader|for .* in .*(loader|dataset|generator|batches)")
-IMPORTS = re.compile(r"^(import|from) ")
+IMPORTS = re.compile(r"^(import|from) |import_module\(")
+PIECES = re.compile(r"\b(chunksize|nrows|iterator|skiprows|mmap_mode)\s*=")
 
 ADVICE = {
     "reads a file whole": "read it in pieces: brimful.data.open(FILE).batches(ROWS, memory='256MiB')",
@@ -47,8 +52,10 @@ ADVICE = {
 
 def stage_of(source):
     """What a line does, by its text; empty where that is not clear."""
-    if IMPORTS.match(source):
+    if IMPORTS.search(source):
         return "loads libraries"
+    if READS.search(source) and PIECES.search(source):
+        return "reads in pieces"
     for name, words in (("reads a file whole", READS), ("copies or converts", COPIES), ("feeds batches", FEEDS)):
         if words.search(source):
             return name
@@ -93,11 +100,43 @@ def anonymous_bytes():
     return (resident - shared) * PAGE_BYTES
 
 
+class Imports:
+    """Knows when the main thread imports, and begins tracing when it has: the next line may hold the most, and be over before anyone looks."""
+
+    def __init__(self):
+        self._original, self._depth, self._lock = builtins.__import__, 0, threading.Lock()
+        builtins.__import__ = self._import
+
+    def _import(self, *args, **kwargs):
+        if threading.current_thread() is not threading.main_thread():
+            return self._original(*args, **kwargs)
+        self._depth += 1
+        try:
+            return self._original(*args, **kwargs)
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0 and not tracemalloc.is_tracing():
+                    tracemalloc.start(FRAMES)
+
+    def stop_tracing(self):
+        """Not if the import is over; true if it did."""
+        with self._lock:
+            if self._depth:
+                tracemalloc.stop()
+            return self._depth > 0
+
+    def forked(self):
+        """In a child: nobody holds the lock there, whoever held it when the process forked."""
+        self._lock = threading.Lock()
+
+
 class Looking(threading.Thread):
     """Looks at this process until it ends."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, imports):
         super().__init__(name="brimful-holding", daemon=True)
+        self._imports = imports
         self._file = os.path.join(folder, "%d.json" % os.getpid())
         self._places = Places()
         self._main = threading.main_thread().ident
@@ -105,12 +144,15 @@ class Looking(threading.Thread):
         self._looked_at = self._before
         self._beside = []
         self._spent, self._began = 0.0, time.monotonic()
+        self._import = (None, 0.0)
 
     def run(self):
         last, still = (anonymous_bytes(), tracemalloc.get_traced_memory()[0]), 0
         while True:
             time.sleep(TICK_SECONDS)
             try:
+                if self._switch():
+                    last = (anonymous_bytes(), tracemalloc.get_traced_memory()[0])
                 now = (anonymous_bytes(), tracemalloc.get_traced_memory()[0])
                 self._put_down((now[0] - now[1]) - (last[0] - last[1]))
                 still = still + 1 if abs(now[0] - last[0]) < LEAST_BYTES else 0
@@ -121,6 +163,37 @@ class Looking(threading.Thread):
             except Exception as error:  # The job goes on, whatever happens here.
                 sys.stderr.write("brimful: memory is not looked at any more: %s: %s\n" % (type(error).__name__, error))
                 return
+
+    def _switch(self):
+        """Begins tracing when the user's code runs, and ends it in a long import; true if it did."""
+        place = self._places.of_frame(sys._current_frames().get(self._main))
+        if place is None:
+            return False
+        if not IMPORTS.search(linecache.getline(*place).strip()):
+            self._import = (None, 0.0)
+            if tracemalloc.is_tracing():
+                return False
+            tracemalloc.start(FRAMES)
+            return True
+        if self._import[0] != place:
+            self._import = (place, time.monotonic())
+        if not tracemalloc.is_tracing() or time.monotonic() - self._import[1] < LONG_IMPORT_SECONDS:
+            return False
+        traced = [[place, size] for place, size in self._traced().items()]
+        if not self._imports.stop_tracing():
+            return False
+        self._beside[:0] = traced
+        return True
+
+    def _traced(self):
+        """What `tracemalloc` knows to be held, by line."""
+        by_place = {}
+        for trace in tracemalloc.take_snapshot().traces if tracemalloc.is_tracing() else ():
+            if trace.size < 512:
+                continue  # Millions of them, and nothing together.
+            place = self._places.of_trace(trace.traceback)
+            by_place[place] = by_place.get(place, 0) + trace.size
+        return by_place
 
     def _may(self, held):
         # As often as it grows by half: a few times in all.
@@ -149,13 +222,7 @@ class Looking(threading.Thread):
 
     def _look(self, held):
         began = time.monotonic()
-        by_place = {}
-        for trace in tracemalloc.take_snapshot().traces:
-            if trace.size < 512:
-                continue  # Millions of them, and nothing together.
-            place = self._places.of_trace(trace.traceback)
-            by_place[place] = by_place.get(place, 0) + trace.size
-        beside = {}
+        by_place, beside = self._traced(), {}
         for place, grown in self._beside:
             beside[place] = beside.get(place, 0) + grown
         holders = [self._holder(place, size, "") for place, size in by_place.items() if size >= LEAST_BYTES]
@@ -186,13 +253,15 @@ class Looking(threading.Thread):
 def install(folder):
     """Looks at this process, and at those that it forks."""
 
+    imports = Imports()
+
     def again():
         # What the parent allocated is the parent's.
         tracemalloc.clear_traces()
-        Looking(folder).start()
+        imports.forked()
+        Looking(folder, imports).start()
 
-    tracemalloc.start(FRAMES)
-    looking = Looking(folder)
+    looking = Looking(folder, imports)
     looking.start()
     atexit.register(looking.at_exit)
     os.register_at_fork(after_in_child=again)
