@@ -8,7 +8,7 @@ mod calls;
 mod names;
 mod words;
 
-pub use calls::{Moved, creates, keeps_what_it_reads, moved};
+pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::{Frame, is_own};

@@ -77,6 +77,19 @@ pub fn creates(code: &str) -> bool {
     calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
 }
 
+/// How many elements an array has that a line of code makes, where it writes all its sizes down: 6 of `torch.zeros(2, 3).cuda()`.
+pub fn made_elements(code: &str) -> Option<u64> {
+    let known = ["ones", "zeros", "full", "empty", "rand", "randn", "arange"];
+    let call = calls(code).next().filter(|call| known.contains(&call.method) && !call.receiver.is_empty())?;
+    let (_, inside) = code.split_once(&format!("{}(", call.method))?;
+    let sizes = inside.trim_start_matches(['(', '[']).split([')', ']']).next()?;
+    let of = |size: &str| size.trim().parse::<u64>().ok();
+    let positional = sizes.split(',').filter(|size| !size.contains('=') && !size.trim().is_empty());
+    let sizes: Option<Vec<u64>> = positional.map(of).collect();
+    let product = |sizes: Vec<u64>| sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size));
+    sizes.filter(|sizes| !sizes.is_empty()).map(product)
+}
+
 /// Whether a line of code reads something that is no model, and keeps it beside what it read before: `scans.append(load_scan(path))`,
 /// `[read(path) for path in paths]`.
 pub fn keeps_what_it_reads(code: &str) -> bool {
@@ -148,6 +161,16 @@ mod tests {
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
         assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
         assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+    }
+
+    #[test]
+    fn sizes_that_are_written_down_are_counted() {
+        assert_eq!(made_elements("x = torch.zeros(1).cuda()"), Some(1));
+        assert_eq!(made_elements("y = torch.rand((2, 3), device=\"cuda\")"), Some(6));
+        assert_eq!(made_elements("z = torch.empty(4, 8, device='cuda')"), Some(32));
+        assert_eq!(made_elements("z = torch.zeros(batch, 8).cuda()"), None);
+        assert_eq!(made_elements("z = torch.zeros(x.size(0)).cuda()"), None);
+        assert_eq!(made_elements("z = torch.zeros_like(x)"), None);
     }
 
     #[test]

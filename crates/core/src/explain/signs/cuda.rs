@@ -94,6 +94,8 @@ pub const SIGNS: &[Sign] = &[
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
     // What stands above it was seen before the job.
     Sign { ..Sign::new("shell.python", &["$ python", "$ CUDA_VISIBLE_DEVICES="], Weight::Context) },
+    // What stands below it was seen when a shell had the terminal again.
+    Sign { ..Sign::new("shell.smi", &["$ nvidia-smi", "# nvidia-smi"], Weight::Context) },
     // `docker stats` has such pairs, too, without bars between its columns.
     Sign {
         read: smi,
