@@ -27,7 +27,7 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(doubt) = unexplained(case) {
         return Claim::possible(doubt);
     }
-    if let Some(claim) = said(case, Code::BatchTooLarge, "the trainer itself says that a batch did not fit") {
+    if let Some(claim) = said(case, Code::BatchTooLarge, "the program itself says that a batch did not fit") {
         return Some(claim);
     }
     if case.failure()?.sign.id == "tensorflow.batch" {

@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Sighting};
 use super::super::phase::{made_elements, makes_layer};
-use super::super::sign::Resource;
+use super::super::sign::{Resource, Weight};
 use super::super::sizes::{after, has_any, size_after};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
@@ -27,12 +27,11 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
     }
-    if let Some(claim) = said(
-        case,
-        Code::OtherProcess,
-        "not even a context could be made on the device: it was full before this job began",
-    ) {
+    if let Some(claim) = said(case, Code::OtherProcess, NO_CONTEXT) {
         return Some(claim);
+    }
+    if no_context(case) {
+        return Claim::likely(NO_CONTEXT);
     }
     if let Some(claim) = watched(case) {
         return Some(claim);
@@ -115,6 +114,18 @@ fn judge(case: &Case) -> Option<Claim> {
     })?
 }
 
+const NO_CONTEXT: &str = "not even a context could be made on the device: it was full before this job began";
+
+/// Lines within which a trace names the call that failed.
+const TRACE_LINES: u64 = 4;
+
+/// Whether CUDA refused to make a context.
+fn no_context(case: &Case) -> bool {
+    let failure = case.failure().filter(|failure| failure.sign.weight == Weight::Failure);
+    let near = |seen: &Sighting, line: u64| seen.sign.id == "cuda.context" && seen.line.abs_diff(line) <= TRACE_LINES;
+    failure.is_some_and(|failure| case.sightings.iter().any(|seen| near(seen, failure.line)))
+}
+
 /// What `brimful run` read of the device, where it was the device that refused, not a share that the job was given.
 fn watched(case: &Case) -> Option<Claim> {
     let said = case.seen("brimful.others").filter(|_| case.saw("xla.device_alloc"))?;
@@ -139,17 +150,14 @@ fn small_weight(case: &Case) -> Option<&Frame> {
 const FIRST_USE: [&str; 3] = ["THCTensorRandom.cu", "THCGeneral.c", "CUDAGeneratorImpl.cpp"];
 
 /// Functions that set a device up, or are the first to use it, and ask it for next to nothing.
-const SETS_UP: [&str; 10] = [
-    "_lazy_init", "init", "set_device", "manual_seed", "manual_seed_all", "seed", "seed_all", "get_rng_state",
-    "set_rng_state", "mem_get_info",
-];
+const SETS_UP: [&str; 4] = ["_lazy_init", "init", "set_device", "mem_get_info"];
 
 /// Whether CUDA refused what is needed to use a device at all.
 fn first_use(case: &Case) -> bool {
     let Some(failure) = case.failure() else { return false };
     let sets_up = |frame: &Frame| {
-        has_any(&frame.file, &["torch/cuda/", "torch\\cuda\\", "torch/random.py"])
-            && SETS_UP.contains(&frame.function.as_str())
+        has_any(&frame.file, &["torch/cuda/random.py", "torch\\cuda\\random.py"])
+            || (has_any(&frame.file, &["torch/cuda/", "torch\\cuda\\"]) && SETS_UP.contains(&frame.function.as_str()))
     };
     has_any(&failure.text, &FIRST_USE)
         || (failure.sign.id == "cuda.out_of_memory" && failure.frames.last().is_some_and(sets_up))

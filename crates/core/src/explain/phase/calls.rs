@@ -66,6 +66,11 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
     })
 }
 
+/// Whether a line of code reads the state of an optimizer: `optimizer.load_state_dict(torch.load(path))`, `torch.load("optim.pt")`.
+pub(super) fn reads_optimizer(code: &str) -> bool {
+    any(&words(code), OPTIMIZER) && calls(code).any(|call| ["load", "load_state_dict"].contains(&call.method))
+}
+
 /// Functions of NumPy's kind that make an array of a shape.
 const CREATES: &[&str] = &[
     "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",

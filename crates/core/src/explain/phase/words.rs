@@ -44,7 +44,8 @@ pub(super) const RULES: &[Rule] = &[
         file: &["/autograd/", "\\autograd\\", "backprop.py", "imperative_grad"],
         function: &[
             "backward", "run_backward", "_engine_run_backward", "gradient", "_gradient_function", "value_and_grad",
-            "compute_gradients", "backward_pass", "updateGradInput", "accGradParameters", "getTotalGradOutput",
+            "compute_gradients", "backward_pass", "clip_grad_norm_", "clip_grad_value_", "updateGradInput",
+            "accGradParameters", "getTotalGradOutput",
         ],
         code: &[".backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
     },
@@ -57,12 +58,13 @@ pub(super) const RULES: &[Rule] = &[
         function: &[
             "from_pretrained", "load_state_dict", "_load_from_state_dict", "set_module_tensor_to_device", "setup",
             "_apply", "convert", "_materialize_copy", "reset_parameters", "batch_set_value", "from_preset",
-            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__", "readObject",
+            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__", "readObject", "replicate",
+            "broadcast_coalesced",
         ],
         code: &[
             ".from_pretrained(", "load_state_dict(", "model = model", "nn.Parameter(", "self.weight = ", "pipe = ",
-            "init_params", "model.init(", "run(init", "global_variables_initializer(", "initialize_all_variables(",
-            "DistributedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
+            "init_params", "model.init(", "sess.run(init", "session.run(init", "global_variables_initializer(",
+            "initialize_all_variables(", "DistributedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {
