@@ -229,6 +229,48 @@ fn a_little_that_is_idle_in_a_step_is_the_last_straw() {
 }
 
 #[test]
+fn weights_that_are_moved_or_read_are_a_model() {
+    // PyTorch's FSDP, safetensors on the host, DeepSpeed's offloaded copies in full precision.
+    let moved = |file: &str, function: &str, code: &str, message: &str| {
+        format!("  File \"/venv/lib/python3.10/site-packages/{file}\", line 80, in {function}\n    {code}\n{message}\n")
+    };
+    let cuda = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 172.00 MiB (GPU 3; 39.39 GiB total capacity; 38.50 GiB \
+                already allocated; 30.00 MiB free; 38.60 GiB reserved in total by PyTorch)";
+    let host = "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate \
+                26953113600 bytes. Error code 12 (Cannot allocate memory)";
+    let fsdp = "torch/distributed/fsdp/_init_utils.py";
+    let states = |code: &str| moved(fsdp, "_move_states_to_device", code, cuda);
+    assert_eq!(cause(&states("param.data = param.to(device_from_device_id)")), Some(Code::ModelTooLarge));
+    assert_ne!(cause(&states("batch = batch.to(device_from_device_id)")), Some(Code::ModelTooLarge));
+    let opened = moved(
+        "safetensors/torch.py",
+        "load_file",
+        "with safe_open(filename, framework=\"pt\", device=device) as f:",
+        "OSError: Cannot allocate memory (os error 12)",
+    );
+    assert_eq!(cause(&opened), Some(Code::ModelTooLarge));
+    let copies =
+        "self.fp32_partitioned_groups_flat.append(self.fp16_groups[i].to(self.device).clone().float().detach())";
+    let offloaded = moved("deepspeed/runtime/zero/stage3.py", "_create_fp32_partitions", copies, host);
+    assert_eq!(cause(&offloaded), Some(Code::OptimizerState));
+}
+
+#[test]
+fn a_process_that_vanished_is_no_error_of_another_kind() {
+    // Hugging Face's datasets, docker ps.
+    let died = said(
+        "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.\n",
+    );
+    assert_eq!(died.cause.map(|cause| cause.code), None);
+    assert!(died.alternatives.iter().any(|other| other.code == Code::KernelOomKill));
+    let listed = |code: &str| {
+        format!("3f2a   trainer   \"python t.py\"   2 hours ago    Exited ({code}) 5 minutes ago             job1\n")
+    };
+    assert_eq!(cause(&listed("137")), Some(Code::KernelOomKill));
+    assert_eq!(cause(&listed("1")), None);
+}
+
+#[test]
 fn what_validates_its_input_does_not_evaluate() {
     let fitted = |function: &str| {
         format!(

@@ -47,7 +47,8 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
         }
         if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
             let moves = call.method == "cuda" || (call.method == "to" && names_a_device(code));
-            return if any(&receiver, MODEL) { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
+            let model = any(&receiver, MODEL) || (moves && any(&receiver, WEIGHTS));
+            return if model { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
         }
         let class = call.method.starts_with(char::is_uppercase);
         if class && any(&method, MODEL) {
@@ -159,6 +160,7 @@ mod tests {
     #[test]
     fn calls_say_what_they_do_to_whom() {
         assert_eq!(of_code("ref_model.to(device)"), Some(Phase::LoadModel));
+        assert_eq!(of_code("param.data = param.to(device)"), Some(Phase::LoadModel));
         assert_eq!(of_code("batch = batch.to(device)"), Some(Phase::MoveData));
         assert_eq!(of_code("y = logits.to(torch.float32)"), None);
         assert_eq!(of_code("netG_opt.step()"), Some(Phase::Update));

@@ -35,7 +35,8 @@ pub(super) const RULES: &[Rule] = &[
         ],
         function: &[
             "apply_gradients", "_create_slots", "_init_group", "init_state", "_init_state", "update_step",
-            "add_variable_from_reference", "apply_updates", "_resource_apply_dense", "_resource_apply_sparse",
+            "_create_fp32_partitions", "initialize_optimizer_states", "add_variable_from_reference", "apply_updates",
+            "_resource_apply_dense", "_resource_apply_sparse",
         ],
         code: &["apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build("],
     },
@@ -62,9 +63,10 @@ pub(super) const RULES: &[Rule] = &[
             "broadcast_coalesced",
         ],
         code: &[
-            ".from_pretrained(", "load_state_dict(", "model = model", "nn.Parameter(", "self.weight = ", "pipe = ",
-            "init_params", "model.init(", "sess.run(init", "session.run(init", "global_variables_initializer(",
-            "initialize_all_variables(", "DistributedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
+            ".from_pretrained(", "load_state_dict(", "safe_open(", "safe_load_file(", "model = model", "nn.Parameter(",
+            "self.weight = ", "pipe = ", "init_params", "model.init(", "sess.run(init", "session.run(init",
+            "global_variables_initializer(", "initialize_all_variables(", "DistributedDataParallel(", "from_preset(",
+            ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {

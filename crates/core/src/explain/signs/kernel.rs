@@ -108,6 +108,7 @@ pub const SIGNS: &[Sign] = &[
                 "TerminatedWorkerError",
                 "A worker process managed by the executor was unexpectedly terminated",
                 "node down: Not properly terminated",
+                "One of the subprocesses has abruptly died",
             ],
             Weight::Symptom,
         )
@@ -233,9 +234,9 @@ fn names_the_victim(text: &str) -> bool {
 }
 
 /// What comes before an exit code, and what may stand between.
-const LABELS: [&str; 11] = [
-    "exit code", "exitcode", "exit_code", "exit status", "exited with", "exit value", "return code", "returncode",
-    "non-zero status", "error code", "***",
+const LABELS: [&str; 12] = [
+    "exit code", "exitcode", "exit_code", "exit status", "exited (", "exited with", "exit value", "return code",
+    "returncode", "non-zero status", "error code", "***",
 ];
 const BETWEEN: [&str; 8] = ["code", "status", "non-zero", "exit", "was", "of", "is", "Error"];
 
