@@ -302,3 +302,46 @@ fn a_server_rehearses_its_largest_batch() {
     assert_eq!(prefill.resource, Some(Resource::GpuMemory));
     assert_eq!(prefill.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
 }
+
+#[test]
+fn what_a_buffer_was_for_stands_below_it() {
+    // mozilla-ai/llamafile issue 554.
+    let buffer = |what: &str| {
+        format!(
+            "llama_new_context_with_model: n_ctx      = 131072\n\
+             ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 51539607584\n{what}\n\
+             llama_init_from_gpt_params: error: failed to create context with model 'phi.gguf'\n"
+        )
+    };
+    assert_eq!(
+        cause(&buffer("llama_kv_cache_init: failed to allocate buffer for kv cache")),
+        Some(Code::BatchTooLarge)
+    );
+    let weights = buffer("llama_model_load: error loading model: unable to allocate backend buffer");
+    assert_eq!(cause(&weights), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn the_call_that_was_refused_says_what_it_was_for() {
+    // hacksider/Deep-Live-Cam issue 584 and triton-inference-server/server issue 5014.
+    let called = |call: &str| {
+        format!(
+            "[ONNXRuntimeError] : 1 : FAIL : cuda_call.cc:114 onnxruntime::CudaCall CUDA failure 2: out of memory ; GPU=0 ; expr={call};\n"
+        )
+    };
+    let stream = called("cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)");
+    assert_eq!(cause(&stream), Some(Code::WorkspaceOrHandle));
+    let memory = said(&called("cudaMalloc((void**)&p, size)"));
+    assert_eq!((memory.resource, memory.cause.map(|cause| cause.code)), (Some(Resource::GpuMemory), None));
+}
+
+#[test]
+fn old_numpy_refuses_what_cannot_be_addressed_in_fewer_words() {
+    // tambetm/simple_dqn issue 21.
+    let array = said(
+        "    self.screens = np.empty((self.size, height, width), dtype = np.uint8)\nValueError: array is too big.\n",
+    );
+    assert_eq!(array.resource, Some(Resource::HostMemory));
+    assert_eq!(array.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
+    assert_eq!(said("ValueError: the label is too big.\n").resource, None);
+}

@@ -152,7 +152,7 @@ pub(super) fn of_failure(line: &str) -> Option<Phase> {
         return Some(Phase::Forward);
     }
     // A cache of keys and values grows with the context, not with the model.
-    if any(&said, &["kv"]) {
+    if any(&said, &["kv", "context"]) {
         return None;
     }
     let makes = any(&said, &["load", "loading", "create", "creating", "initialize", "initializing", "initialization"]);

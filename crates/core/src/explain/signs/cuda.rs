@@ -80,6 +80,17 @@ pub const SIGNS: &[Sign] = &[
             Weight::Symptom,
         )
     },
+    // ONNX Runtime and others print the call that was refused.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        also: &["out of memory", "ALLOC_FAILED"],
+        ..Sign::new(
+            "cuda.called",
+            &["cudaStreamCreate", "cudaEventCreate", "expr=cublasCreate", "expr=cudnnCreate"],
+            Weight::Failure,
+        )
+    },
     // TensorRT tries kernels out, each with a workspace of its own.
     Sign {
         resource: Some(Resource::GpuMemory),

@@ -26,8 +26,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "numpy.too_big",
             &[
-                "array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded",
-                "Storage size calculation overflowed", "more than 1EB memory",
+                "array is too big; `arr.size * arr.dtype.itemsize`", "ValueError: array is too big",
+                "Maximum allowed dimension exceeded", "Storage size calculation overflowed", "more than 1EB memory",
             ],
             Weight::Failure,
         )
