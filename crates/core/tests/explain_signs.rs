@@ -345,3 +345,11 @@ fn old_numpy_refuses_what_cannot_be_addressed_in_fewer_words() {
     assert_eq!(array.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
     assert_eq!(said("ValueError: the label is too big.\n").resource, None);
 }
+
+#[test]
+fn a_bus_of_the_machine_is_no_shared_memory() {
+    // rwth-i6/returnn issue 1486.
+    let card = "pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)\n";
+    assert_eq!(said(card).resource, None);
+    assert_eq!(said("Bus error (core dumped)\n").resource, Some(Resource::SharedMemory));
+}
