@@ -233,6 +233,24 @@ def context():
         process.kill()
 
 
+def device_set():
+    """The first that uses a device needs a context."""
+    process = beside(0.1)
+    try:
+        torch.cuda.set_device(0)
+        print(torch.cuda.mem_get_info())
+    finally:
+        process.kill()
+
+
+def collective():
+    """NCCL makes its communicator when it is first used; the device is full by then."""
+    torch.distributed.init_process_group("nccl", init_method="tcp://127.0.0.1:29533", rank=0, world_size=1)
+    a, taken = full()
+    torch.distributed.barrier(device_ids=[0])
+    print(a.sum(), len(taken))
+
+
 def pinned():
     batch = torch.empty(4096 * GIB, dtype=torch.uint8, pin_memory=True)
     print(batch.shape)

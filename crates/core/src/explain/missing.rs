@@ -42,6 +42,10 @@ const FILLED: Missing = Missing {
     fact: "what filled the memory before",
     how: "write the memory down while it runs, step by step: free -m in a second terminal",
 };
+const NCCL: Missing = Missing {
+    fact: "which call of CUDA failed inside NCCL",
+    how: "run it again with NCCL_DEBUG=INFO, and pass the lines with NCCL WARN",
+};
 const SHARED: Missing = Missing { fact: "whether /dev/shm was full", how: "df -h /dev/shm while the job runs" };
 
 /// What would decide.
@@ -50,6 +54,9 @@ pub(super) fn missing(case: &Case) -> Vec<Missing> {
     let numbers = &case.numbers;
     let unplaced = failure.frames.is_empty() && case.place.is_none();
     let asked = |facts: &[(bool, Missing)]| facts.iter().filter(|(lacks, _)| *lacks).map(|(_, fact)| *fact).collect();
+    if failure.sign.id == "cuda.nccl_unhandled" {
+        return vec![NCCL];
+    }
     match case.resource {
         Some(Resource::GpuMemory) => asked(&[
             (unplaced || case.phase() == Some(Phase::MoveData), WHERE),

@@ -8,7 +8,7 @@ mod calls;
 mod names;
 mod words;
 
-pub use calls::{Moved, creates, keeps_what_it_reads, moved};
+pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::{Frame, is_own};
@@ -114,10 +114,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
             || has(&frame.code, ".from_pretrained(")
             || has(&frame.file, "ops/variables.py")
     };
+    // An optimizer's state is no model, whatever the function is called that reads both.
+    let of_optimizer = |frame: &Frame| calls::reads_optimizer(&frame.code);
     if let Some(frame) = frames
         .iter()
         .find(making)
         .filter(|_| matches!(phase, Phase::Checkpoint | Phase::Forward | Phase::Compile | Phase::MoveData))
+        .filter(|_| !frames.iter().any(of_optimizer))
     {
         return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
     }

@@ -1,7 +1,7 @@
-//! Frames of Python tracebacks, in every form people paste.
+//! Frames of tracebacks, in every form people paste.
 //!
-//! In: the lines above (or below) an error's message. Out: frames, outermost first. Read are the interpreter's own form, IPython's old and
-//! new one, rich's boxes and pytest's.
+//! In: the lines above (or below) an error's message. Out: frames, outermost first. Read are Python's own form, IPython's old and new one, rich's
+//! boxes and pytest's, the traces of native code and Lua's.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,9 @@ pub struct Frame {
 
 /// Whether a frame is of the job's own code, and of no library's.
 pub fn is_own(frame: &Frame) -> bool {
-    !["site-packages", "dist-packages", "lib/python", NATIVE].iter().any(|library| has(&frame.file, library))
+    !["site-packages", "dist-packages", "lib/python", "share/lua", "luarocks", NATIVE]
+        .iter()
+        .any(|library| has(&frame.file, library))
 }
 
 /// The frames of the last traceback in these lines.
@@ -64,6 +66,10 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     // So does the trace of a library in C++.
     if found.first().is_some_and(|first| first.file == NATIVE) {
         found.retain(|frame| frame.file == NATIVE);
+        found.reverse();
+    }
+    // And Lua's.
+    if lines_all.iter().any(|line| line.trim() == LUA_TRACE) && found.first().is_some_and(|first| is_lua(&first.file)) {
         found.reverse();
     }
     // The innermost say what there is to say; recursion makes thousands.
@@ -154,6 +160,9 @@ fn frame(line: &str) -> Option<Frame> {
     if trimmed.starts_with("Cell In[") || trimmed.starts_with("Input In [") || trimmed.starts_with("<ipython-input-") {
         return Some(Frame { file: "<cell>".to_owned(), function: "<module>".to_owned(), code: String::new() });
     }
+    if let Some(frame) = lua_frame(trimmed) {
+        return Some(frame);
+    }
     // /path/x.py:12 in forward (rich), path/x.py:12: in forward (pytest), /path/x.py in forward(self, x) (IPython)
     let (place, function) = trimmed.split_once(": in ").or_else(|| trimmed.split_once(" in "))?;
     let place = place.rsplit(char::is_whitespace).next().unwrap_or(place);
@@ -161,6 +170,26 @@ fn frame(line: &str) -> Option<Frame> {
     let is_file =
         [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
     is_file.then(|| Frame { file: file.to_owned(), function: name(function), code: String::new() })
+}
+
+/// What stands above the frames of Lua.
+const LUA_TRACE: &str = "stack traceback:";
+
+/// `.../optim/adam.lua:41: in function 'step'`, `main.lua:120: in main chunk`; what was typed at a prompt stands in place of a file:
+/// `[string "a = torch.Tensor(4, 4)"]:1: in main chunk`. Functions in C have no file, and their caller says what they are for.
+fn lua_frame(line: &str) -> Option<Frame> {
+    let (place, called) = line.split_once(": in ")?;
+    let file = without_line(place);
+    let function = called.strip_prefix("function '").or_else(|| called.strip_prefix("method '"));
+    let function = function.or_else(|| called.strip_prefix("upvalue '")).map_or("", |name| name.trim_end_matches('\''));
+    let typed = file.strip_prefix("[string \"").and_then(|code| code.strip_suffix("\"]"));
+    let code = typed.filter(|code| !code.ends_with("..."));
+    let known = is_lua(file) && (code.is_some() || typed.is_none());
+    known.then(|| Frame { file: file.to_owned(), function: name(function), code: code.unwrap_or("").to_owned() })
+}
+
+fn is_lua(file: &str) -> bool {
+    file.len() < 300 && (file.ends_with(".lua") || file.starts_with("[string \""))
 }
 
 fn without_line(place: &str) -> &str {
@@ -213,6 +242,20 @@ mod tests {
         let trace = "    @     0x6a6f8e  caffe::SyncedMemory::to_gpu()\n    @     0x6b3962  caffe::Solver<>::Test()\n    @     0x5738c1  train()";
         let functions: Vec<String> = of(trace).into_iter().map(|(_, function, _)| function).collect();
         assert_eq!(functions, ["train", "Test", "to_gpu"]);
+    }
+
+    #[test]
+    fn traces_of_lua_are_turned_round() {
+        let trace = "stack traceback:\n\t[C]: in function 'resizeAs'\n\t...share/lua/5.1/fairseq/optim/nag.lua:41: in function 'method'\n\tmain.lua:61: in function 'train'\n\tmain.lua:120: in main chunk\n\t[C]: at 0x00406670";
+        let expected = [
+            one("main.lua", "", ""),
+            one("main.lua", "train", ""),
+            one("...share/lua/5.1/fairseq/optim/nag.lua", "method", ""),
+        ];
+        assert_eq!(of(trace), expected);
+        let typed =
+            "stack traceback:\n\t[C]: in function 'Tensor'\n\t[string \"a = torch.Tensor(50000, 3)\"]:1: in main chunk";
+        assert_eq!(of(typed), [one("[string \"a = torch.Tensor(50000, 3)\"]", "", "a = torch.Tensor(50000, 3)")]);
     }
 
     #[test]

@@ -27,8 +27,16 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(doubt) = unexplained(case) {
         return Claim::possible(doubt);
     }
-    if let Some(claim) = said(case, Code::BatchTooLarge, "the trainer itself says that a batch did not fit") {
+    if let Some(claim) = said(case, Code::BatchTooLarge, "the program itself says that a batch did not fit") {
         return Some(claim);
+    }
+    if case.failure()?.sign.id == "tensorflow.batch" {
+        return Claim::likely("what did not fit is the next batch itself, when tf.data put its rows together");
+    }
+    if case.saw("ggml.kv_cache") {
+        return Claim::likely(
+            "the cache of keys and values did not fit: it grows with the context, not with the model",
+        );
     }
     if let Some(place) =
         case.place.as_ref().filter(|place| matches!(place.phase, Phase::Forward | Phase::Backward | Phase::Compile))
@@ -125,6 +133,12 @@ fn unexplained(case: &Case) -> Option<String> {
     }
     // A TPU's compiler counts the whole program: weights, the optimizer's state and activations.
     let whole = numbers.device.as_deref() == Some("TPU") && numbers.limit_bytes().is_some_and(|limit| wanted > limit);
+    let of_a_core = has_any(&case.failure()?.text, &["space vmem", "space smem"]);
+    if of_a_core {
+        return Some(
+            "a kernel needs more of its core's scratch memory than there is; the device's own is not it".to_owned(),
+        );
+    }
     if whole && numbers.temporary_bytes.is_none() && !case.saw("xla.largest") {
         return Some(format!(
             "the whole program needs {}; how much of it are weights and how much activations is not said",

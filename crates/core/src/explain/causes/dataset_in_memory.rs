@@ -24,7 +24,8 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::HostMemory) {
         return None;
     }
-    let failure = case.failure()?;
+    // A batch is no data set.
+    let failure = case.failure().filter(|failure| failure.sign.id != "tensorflow.batch")?;
     let arrays = matches!(failure.sign.id, "numpy.array" | "pandas.tokenizing" | "arrow.malloc");
     let of_array = case.numbers.wanted_bytes().map_or(String::new(), |bytes| format!(" of {}", human(bytes)));
     if failure.sign.id == "pandas.tokenizing" {

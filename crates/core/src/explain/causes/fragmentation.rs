@@ -75,5 +75,9 @@ fn judge(case: &Case) -> Option<Claim> {
     if wanted <= SMALL_SEGMENT_BYTES && filled && idle < reserved / 10 {
         return Claim::possible(because);
     }
+    let step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward));
+    if step && filled && idle < reserved / 25 {
+        return Claim::possible(because);
+    }
     if idle >= reserved / 10 { Claim::certain(because) } else { Claim::likely(because) }
 }

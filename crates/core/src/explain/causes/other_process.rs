@@ -1,8 +1,8 @@
 //! Another process, or another framework in the same one, holds the device's memory.
 
-use super::super::case::Case;
-use super::super::phase::makes_layer;
-use super::super::sign::Resource;
+use super::super::case::{Case, Sighting};
+use super::super::phase::{made_elements, makes_layer};
+use super::super::sign::{Resource, Weight};
 use super::super::sizes::{after, has_any, size_after};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
@@ -27,12 +27,11 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of(Resource::GpuMemory) {
         return None;
     }
-    if let Some(claim) = said(
-        case,
-        Code::OtherProcess,
-        "not even a context could be made on the device: it was full before this job began",
-    ) {
+    if let Some(claim) = said(case, Code::OtherProcess, NO_CONTEXT) {
         return Some(claim);
+    }
+    if no_context(case) {
+        return Claim::likely(NO_CONTEXT);
     }
     if let Some(claim) = watched(case) {
         return Some(claim);
@@ -58,17 +57,20 @@ fn judge(case: &Case) -> Option<Claim> {
             human(wanted)
         ));
     }
-    if let Some(wanted) = empty(case) {
-        return Claim::likely(format!(
-            "the pool was empty, and had not even {}: there was hardly more of the device left when it was made",
-            human(wanted)
-        ));
-    }
-    if let Some(claim) = shown_before(case) {
+    if let Some(claim) = empty(case) {
         return Some(claim);
     }
-    if case.failure().is_some_and(|failure| has_any(&failure.text, &FIRST_USE)) {
+    if let Some(claim) = shown_before(case).or_else(|| shown_after(case)) {
+        return Some(claim);
+    }
+    if first_use(case) {
         return Claim::likely("it failed in what PyTorch sets up when the device is first used: it was full before");
+    }
+    if let Some((elements, code)) = few_elements(case) {
+        return Claim::likely(format!(
+            "not even {elements} element{} could be put on the device ({code}): it was full before",
+            if elements == 1 { "" } else { "s" }
+        ));
     }
     let at_start = case.failure().is_some_and(|failure| failure.sign.id == "vllm.free_at_start");
     if let Some((free, capacity)) =
@@ -112,6 +114,18 @@ fn judge(case: &Case) -> Option<Claim> {
     })?
 }
 
+const NO_CONTEXT: &str = "not even a context could be made on the device: it was full before this job began";
+
+/// Lines within which a trace names the call that failed.
+const TRACE_LINES: u64 = 4;
+
+/// Whether CUDA refused to make a context.
+fn no_context(case: &Case) -> bool {
+    let failure = case.failure().filter(|failure| failure.sign.weight == Weight::Failure);
+    let near = |seen: &Sighting, line: u64| seen.sign.id == "cuda.context" && seen.line.abs_diff(line) <= TRACE_LINES;
+    failure.is_some_and(|failure| case.sightings.iter().any(|seen| near(seen, failure.line)))
+}
+
 /// What `brimful run` read of the device, where it was the device that refused, not a share that the job was given.
 fn watched(case: &Case) -> Option<Claim> {
     let said = case.seen("brimful.others").filter(|_| case.saw("xla.device_alloc"))?;
@@ -135,15 +149,52 @@ fn small_weight(case: &Case) -> Option<&Frame> {
 /// Files of PyTorch's that run when a device is used for the first time, and ask it for next to nothing.
 const FIRST_USE: [&str; 3] = ["THCTensorRandom.cu", "THCGeneral.c", "CUDAGeneratorImpl.cpp"];
 
+/// Functions that set a device up, or are the first to use it, and ask it for next to nothing.
+const SETS_UP: [&str; 4] = ["_lazy_init", "init", "set_device", "mem_get_info"];
+
+/// Whether CUDA refused what is needed to use a device at all.
+fn first_use(case: &Case) -> bool {
+    let Some(failure) = case.failure() else { return false };
+    let sets_up = |frame: &Frame| {
+        has_any(&frame.file, &["torch/cuda/random.py", "torch\\cuda\\random.py"])
+            || (has_any(&frame.file, &["torch/cuda/", "torch\\cuda\\"]) && SETS_UP.contains(&frame.function.as_str()))
+    };
+    has_any(&failure.text, &FIRST_USE)
+        || (failure.sign.id == "cuda.out_of_memory" && failure.frames.last().is_some_and(sets_up))
+}
+
+/// A tensor of at most this many elements fits into the smallest piece that PyTorch takes from a device.
+const FEW_ELEMENTS: u64 = 1 << 18;
+
+/// The line of code that makes a tensor of a few elements, where CUDA itself refused, and how many they are.
+fn few_elements(case: &Case) -> Option<(u64, &str)> {
+    let failure = case.failure().filter(|failure| failure.numbers.requested_bytes.is_none())?;
+    let last = failure.frames.last()?;
+    let elements = made_elements(&last.code).filter(|elements| *elements <= FEW_ELEMENTS)?;
+    ["cuda.out_of_memory", "torch.device_oom"].contains(&failure.sign.id).then_some((elements, last.code.as_str()))
+}
+
 /// No device that models are trained on has less: a pool that is made first has most of it.
 const SMALLEST_DEVICE_BYTES: u64 = 3 * GIB;
 
-/// What an empty pool could not give, where any device would have had it.
-fn empty(case: &Case) -> Option<u64> {
-    let pool = case.failure().filter(|_| case.numbers.limit_bytes().is_none())?;
-    let bar = case.seen("tensorflow.empty_pool")?;
+/// An empty pool that had not even what any device would have had. Where it may have more than that, it asked the device in vain.
+fn empty(case: &Case) -> Option<Claim> {
+    let failed = case.failure()?.line;
+    let bar = case.seen("tensorflow.empty_pool").filter(|bar| bar.line.abs_diff(failed) <= 2)?;
     let wanted = case.numbers.requested_bytes.filter(|&wanted| wanted <= SMALLEST_DEVICE_BYTES / 2)?;
-    (bar.line.abs_diff(pool.line) <= 2).then_some(wanted)
+    let claim = match case.numbers.limit_bytes() {
+        None => Claim::likely(format!(
+            "the pool was empty, and had not even {}: there was hardly more of the device left when it was made",
+            human(wanted)
+        )),
+        Some(limit) if case.numbers.allocated_bytes == Some(0) && limit >= wanted => Claim::likely(format!(
+            "the pool may have {} and had nothing in use, and the device had not even {} for it",
+            human(limit),
+            human(wanted)
+        )),
+        Some(_) => None,
+    };
+    claim.map(|claim| Claim { lines: vec![bar.line], ..claim })
 }
 
 /// A device that `nvidia-smi` showed nearly full before the job was started.
@@ -157,12 +208,29 @@ fn shown_before(case: &Case) -> Option<Claim> {
             |option| after(&started.text, option)?.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok(),
         );
     let row = rows.get(chosen.unwrap_or(0))?;
-    let (before, _) = row.text.split_once("MiB / ")?;
-    let used = before.rsplit([' ', '|']).next()?.parse::<u64>().ok()?.saturating_mul(MIB);
-    let all = size_after(&row.text, "MiB / ")?;
+    let (used, all) = in_use(row)?;
     let claim =
         Claim::likely(format!("nvidia-smi showed {} of {} in use before the job was started", human(used), human(all)));
     claim.filter(|_| used >= all / 4 * 3).map(|claim| Claim { lines: vec![row.line], ..claim })
+}
+
+/// The device, where there is but one, that `nvidia-smi` shows half full when the job had ended and a shell had the terminal again.
+fn shown_after(case: &Case) -> Option<Claim> {
+    let failed = case.failure().filter(|failure| failure.numbers.requested_bytes.is_none())?.line;
+    let asked = case.sightings.iter().find(|seen| seen.sign.id == "shell.smi" && seen.line > failed)?;
+    let mut rows = case.sightings.iter().filter(|seen| seen.sign.id == "cuda.smi" && seen.line > asked.line);
+    let row = rows.next().filter(|_| rows.next().is_none())?;
+    let (used, all) = in_use(row)?;
+    let claim =
+        Claim::likely(format!("nvidia-smi showed {} of {} in use when the job had ended", human(used), human(all)));
+    claim.filter(|_| used >= all / 2).map(|claim| Claim { lines: vec![row.line], ..claim })
+}
+
+/// What a row of `nvidia-smi` says is in use, and all there is.
+fn in_use(row: &Sighting) -> Option<(u64, u64)> {
+    let (before, _) = row.text.split_once("MiB / ")?;
+    let used = before.rsplit([' ', '|']).next()?.parse::<u64>().ok()?.saturating_mul(MIB);
+    Some((used, size_after(&row.text, "MiB / ")?))
 }
 
 /// A pool that still counts on as much has not filled the device itself.

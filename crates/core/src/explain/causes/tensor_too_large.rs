@@ -2,6 +2,7 @@
 
 use super::super::case::Case;
 use super::super::phase::{Phase, creates};
+use super::super::shapes::written;
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
 use super::super::traceback::{Frame, is_own};
@@ -53,7 +54,7 @@ fn judge(case: &Case) -> Option<Claim> {
     if wanted >= ABSURD_BYTES {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
     }
-    if let Some(frame) = made_by_hand(case).filter(|_| wanted >= LARGE_BYTES) {
+    if let Some(frame) = made_by_hand(case, wanted).filter(|_| wanted >= LARGE_BYTES) {
         return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
     let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.limit_bytes());
@@ -84,10 +85,10 @@ fn judge(case: &Case) -> Option<Claim> {
 /// A tensor of this size, written down in the user's code, is no activation.
 const LARGE_BYTES: u64 = 4 * GIB;
 
-/// The user's own line that makes a tensor of a given shape.
-fn made_by_hand(case: &Case) -> Option<&Frame> {
+/// The user's own line that makes a tensor of a given shape: it calls what makes one, or has the sizes that come to what was asked for.
+fn made_by_hand(case: &Case, wanted: u64) -> Option<&Frame> {
     let last = case.failure()?.frames.iter().rfind(|frame| is_own(frame))?;
-    creates(&last.code).then_some(last)
+    (creates(&last.code) || written(&last.code, wanted).is_some()).then_some(last)
 }
 
 /// Code that makes one entry for each pair of rows.

@@ -2,6 +2,8 @@
 
 use super::super::case::Case;
 use super::super::sign::Resource;
+use super::super::sizes::has_any;
+use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -24,6 +26,12 @@ fn judge(case: &Case) -> Option<Claim> {
             "XLA found no room for the copies that it tries kernels out on, beside the program's memory",
         );
     }
+    if let Some(frame) = first_collective(case) {
+        return Claim::likely(format!(
+            "CUDA itself refused memory in a collective ({}): NCCL makes its buffers there, beside the framework's pool",
+            frame.function
+        ));
+    }
     said(case, Code::WorkspaceOrHandle, "")?;
     let because = match failure.sign.id {
         "cuda.algorithm" => {
@@ -34,4 +42,11 @@ fn judge(case: &Case) -> Option<Claim> {
         _ => "a handle of a CUDA library could not be made; it needs memory beside the framework's pool",
     };
     Claim::likely(because)
+}
+
+/// The collective that CUDA itself refused memory to. Tensors come from PyTorch's pool, which says what it was asked for: this was NCCL, whose
+/// communicator is made when it is first used.
+fn first_collective(case: &Case) -> Option<&Frame> {
+    let failure = case.failure().filter(|failure| failure.sign.id == "cuda.out_of_memory")?;
+    failure.frames.last().filter(|frame| has_any(&frame.file, &["distributed_c10d.py"]))
 }

@@ -47,7 +47,8 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
         }
         if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
             let moves = call.method == "cuda" || (call.method == "to" && names_a_device(code));
-            return if any(&receiver, MODEL) { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
+            let model = any(&receiver, MODEL) || (moves && any(&receiver, WEIGHTS));
+            return if model { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
         }
         let class = call.method.starts_with(char::is_uppercase);
         if class && any(&method, MODEL) {
@@ -66,6 +67,11 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
     })
 }
 
+/// Whether a line of code reads the state of an optimizer: `optimizer.load_state_dict(torch.load(path))`, `torch.load("optim.pt")`.
+pub(super) fn reads_optimizer(code: &str) -> bool {
+    any(&words(code), OPTIMIZER) && calls(code).any(|call| ["load", "load_state_dict"].contains(&call.method))
+}
+
 /// Functions of NumPy's kind that make an array of a shape.
 const CREATES: &[&str] = &[
     "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",
@@ -75,6 +81,19 @@ const CREATES: &[&str] = &[
 /// Whether a line of code makes an array of a shape that it says itself.
 pub fn creates(code: &str) -> bool {
     calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
+}
+
+/// How many elements an array has that a line of code makes, where it writes all its sizes down: 6 of `torch.zeros(2, 3).cuda()`.
+pub fn made_elements(code: &str) -> Option<u64> {
+    let known = ["ones", "zeros", "full", "empty", "rand", "randn", "arange"];
+    let call = calls(code).next().filter(|call| known.contains(&call.method) && !call.receiver.is_empty())?;
+    let (_, inside) = code.split_once(&format!("{}(", call.method))?;
+    let sizes = inside.trim_start_matches(['(', '[']).split([')', ']']).next()?;
+    let of = |size: &str| size.trim().parse::<u64>().ok();
+    let positional = sizes.split(',').filter(|size| !size.contains('=') && !size.trim().is_empty());
+    let sizes: Option<Vec<u64>> = positional.map(of).collect();
+    let product = |sizes: Vec<u64>| sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size));
+    sizes.filter(|sizes| !sizes.is_empty()).map(product)
 }
 
 /// Whether a line of code reads something that is no model, and keeps it beside what it read before: `scans.append(load_scan(path))`,
@@ -141,6 +160,7 @@ mod tests {
     #[test]
     fn calls_say_what_they_do_to_whom() {
         assert_eq!(of_code("ref_model.to(device)"), Some(Phase::LoadModel));
+        assert_eq!(of_code("param.data = param.to(device)"), Some(Phase::LoadModel));
         assert_eq!(of_code("batch = batch.to(device)"), Some(Phase::MoveData));
         assert_eq!(of_code("y = logits.to(torch.float32)"), None);
         assert_eq!(of_code("netG_opt.step()"), Some(Phase::Update));
@@ -148,6 +168,16 @@ mod tests {
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
         assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
         assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+    }
+
+    #[test]
+    fn sizes_that_are_written_down_are_counted() {
+        assert_eq!(made_elements("x = torch.zeros(1).cuda()"), Some(1));
+        assert_eq!(made_elements("y = torch.rand((2, 3), device=\"cuda\")"), Some(6));
+        assert_eq!(made_elements("z = torch.empty(4, 8, device='cuda')"), Some(32));
+        assert_eq!(made_elements("z = torch.zeros(batch, 8).cuda()"), None);
+        assert_eq!(made_elements("z = torch.zeros(x.size(0)).cuda()"), None);
+        assert_eq!(made_elements("z = torch.zeros_like(x)"), None);
     }
 
     #[test]

@@ -104,10 +104,17 @@ pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     (any(words, READS) && any(words, DATA) && !passed).then_some(Phase::LoadData)
 }
 
-/// Whether words speak of evaluation. Cross-validation trains, and a split for validation only sorts.
+/// What is validated before it is used: `_validate_data`, `validate_params`, `check_and_validate_args`.
+const CHECKED: &[&str] = &[
+    "data", "input", "inputs", "param", "params", "parameters", "arg", "args", "arguments", "kwargs", "config",
+    "options", "shape", "dtype", "array", "arrays", "schema", "names",
+];
+
+/// Whether words speak of evaluation. Cross-validation trains, a split for validation only sorts, and what validates its input computes nothing.
 pub(super) fn evaluates(words: &[String]) -> bool {
     let tests = any(words, TESTS) && any(words, PARTS);
-    (any(words, EVALUATES) || tests) && !any(words, &["cross", "split", "train"])
+    let checks = any(words, &["validate"]) && any(words, CHECKED);
+    (any(words, EVALUATES) || tests) && !checks && !any(words, &["cross", "split", "train"])
 }
 
 /// Whether words speak of prediction alone: `fit_predict` fits first.
@@ -145,7 +152,7 @@ pub(super) fn of_failure(line: &str) -> Option<Phase> {
         return Some(Phase::Forward);
     }
     // A cache of keys and values grows with the context, not with the model.
-    if any(&said, &["kv"]) {
+    if any(&said, &["kv", "context"]) {
         return None;
     }
     let makes = any(&said, &["load", "loading", "create", "creating", "initialize", "initializing", "initialization"]);
@@ -177,7 +184,9 @@ mod tests {
         let evaluation = |name: &str| evaluates(&words(name));
         assert!(["val_one_epoch", "TestAll", "run_eval_harness", "validation_step"].into_iter().all(evaluation));
         assert!(
-            !["cross_validation", "train_validation_split", "retrieval", "test_something"].into_iter().any(evaluation)
+            !["cross_validation", "train_validation_split", "retrieval", "test_something", "_validate_data"]
+                .into_iter()
+                .any(evaluation)
         );
         assert!(predicts(&words("sliding_window_inference")) && !predicts(&words("fit_predict")));
     }

@@ -30,12 +30,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         phase: Phase::Update,
         file: &[
-            "/torch/optim/", "\\torch\\optim\\", "/optimizers/", "\\optimizers\\", "ops/adam", "bitsandbytes/optim",
-            "fused_adam", "stage_1_and_2", "zero/stage", "optax", "/optimizer.py", "galore", "adafactor.py",
+            "/optim/", "\\optim\\", "/optimizers/", "\\optimizers\\", "ops/adam", "fused_adam", "stage_1_and_2",
+            "zero/stage", "optax", "/optimizer.py", "galore", "adafactor.py",
         ],
         function: &[
             "apply_gradients", "_create_slots", "_init_group", "init_state", "_init_state", "update_step",
-            "add_variable_from_reference", "apply_updates", "_resource_apply_dense", "_resource_apply_sparse",
+            "_create_fp32_partitions", "initialize_optimizer_states", "add_variable_from_reference", "apply_updates",
+            "_resource_apply_dense", "_resource_apply_sparse",
         ],
         code: &["apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build("],
     },
@@ -44,7 +45,8 @@ pub(super) const RULES: &[Rule] = &[
         file: &["/autograd/", "\\autograd\\", "backprop.py", "imperative_grad"],
         function: &[
             "backward", "run_backward", "_engine_run_backward", "gradient", "_gradient_function", "value_and_grad",
-            "compute_gradients", "backward_pass",
+            "compute_gradients", "backward_pass", "clip_grad_norm_", "clip_grad_value_", "updateGradInput",
+            "accGradParameters", "getTotalGradOutput",
         ],
         code: &[".backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
     },
@@ -57,11 +59,14 @@ pub(super) const RULES: &[Rule] = &[
         function: &[
             "from_pretrained", "load_state_dict", "_load_from_state_dict", "set_module_tensor_to_device", "setup",
             "_apply", "convert", "_materialize_copy", "reset_parameters", "batch_set_value", "from_preset",
-            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__",
+            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__", "readObject", "replicate",
+            "broadcast_coalesced",
         ],
         code: &[
-            ".from_pretrained(", "load_state_dict(", "model = model", "nn.Parameter(", "self.weight = ", "pipe = ",
-            "init_params", "model.init(", "DistributedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
+            ".from_pretrained(", "load_state_dict(", "safe_open(", "safe_load_file(", "model = model", "nn.Parameter(",
+            "self.weight = ", "pipe = ", "init_params", "model.init(", "sess.run(init", "session.run(init",
+            "global_variables_initializer(", "initialize_all_variables(", "DistributedDataParallel(", "from_preset(",
+            ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {
@@ -113,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
         function: &[
             "forward", "_call_impl", "__call__", "call", "compute_loss", "training_step", "loss", "encode", "decode",
             "sample", "apply_model", "attention", "_conv_forward", "conv2d", "linear", "generate", "train_step",
-            "execute_model",
+            "execute_model", "updateOutput",
         ],
         code: &[
             "F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(",

@@ -64,6 +64,8 @@ pub const SIGNS: &[Sign] = &[
         check: |text| !ggml_host(text),
         ..Sign::new("ggml.device_buffer", &["buffer of size "], Weight::Failure)
     },
+    // What it was for, below the buffer.
+    Sign { ..Sign::new("ggml.kv_cache", &["failed to allocate buffer for kv cache"], Weight::Context) },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: |text, numbers| {

@@ -1,8 +1,11 @@
-//! What containers, schedulers and distributed frameworks say: Kubernetes, Docker, Slurm, LSF, YARN, Spark, Dask, Ray.
+//! What containers, schedulers and distributed frameworks say: Kubernetes, Docker, Slurm, LSF, HTCondor, YARN, Spark, Dask, Ray, clouds.
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, bytes_after, has, has_any, quantity, size_after, size_before};
+use super::super::sizes::{
+    Quantity, after, bytes_after, has, has_any, number_after, quantity, size_after, size_before,
+};
+use crate::bytes::MIB;
 
 const LIMIT: Option<Resource> = Some(Resource::ContainerLimit);
 const CODE: Option<Code> = Some(Code::ContainerOrSchedulerLimit);
@@ -191,6 +194,27 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: LIMIT,
         cause: CODE,
+        read: condor,
+        ..Sign::new(
+            "condor.limit",
+            &["job has gone over memory limit of", "Job has encountered an out-of-memory event"],
+            Weight::Failure,
+        )
+    },
+    // Amazon's ECS and Batch, Google's training service: a task has the memory that it was given.
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        check: |text| has(text, "Container killed due to memory") || has(text, "replica"),
+        ..Sign::new(
+            "cloud.limit",
+            &["Container killed due to memory usage", "ran out-of-memory and exited with a non-zero status"],
+            Weight::Failure,
+        )
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
         ..Sign::new(
             "docker.limit",
             &[
@@ -251,6 +275,13 @@ fn by_slurm(text: &str) -> bool {
 
 fn kubernetes(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory:"));
+}
+
+/// HTCondor: `Job has gone over memory limit of 2048 megabytes. Peak usage: 2101 megabytes.`, `… memory limit of 16384 Mb`; its megabytes are MiB.
+fn condor(text: &str, numbers: &mut Numbers) {
+    let megabytes = |phrase: &str| number_after(text, phrase).and_then(|count| count.checked_mul(MIB));
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| megabytes("memory limit of"));
+    numbers.process_bytes = numbers.process_bytes.or_else(|| megabytes("Peak usage:"));
 }
 
 /// `slurmstepd: error: Exceeded job memory limit (4206736 > 4194304)`; the figures are KiB.

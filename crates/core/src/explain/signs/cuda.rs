@@ -30,11 +30,13 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::WorkspaceOrHandle),
         ..Sign::new(
             "cuda.nccl_oom",
-            &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "NCCL WARN Failed to CUDA calloc"],
+            &["NCCL WARN Cuda failure 'out of memory'", "NCCL WARN Cuda failure 2", "Failed to CUDA calloc"],
             Weight::Failure,
         )
         .nccl()
     },
+    // A call of NCCL's failed, for want of memory or of something else: only NCCL's own log says which.
+    Sign { ..Sign::new("cuda.nccl_unhandled", &["unhandled cuda error", "ncclUnhandledCudaError"], Weight::Symptom) },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),
@@ -78,6 +80,17 @@ pub const SIGNS: &[Sign] = &[
             Weight::Symptom,
         )
     },
+    // ONNX Runtime and others print the call that was refused.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        also: &["out of memory", "ALLOC_FAILED"],
+        ..Sign::new(
+            "cuda.called",
+            &["cudaStreamCreate", "cudaEventCreate", "expr=cublasCreate", "expr=cudnnCreate"],
+            Weight::Failure,
+        )
+    },
     // TensorRT tries kernels out, each with a workspace of its own.
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -92,8 +105,14 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("cuda.module", &["Failed to load in-memory CUBIN", "Failed to load PTX"], Weight::Failure)
     },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
+    // The call that makes a context, by its name: it has failed where one of the lines around it says so.
+    Sign {
+        ..Sign::new("cuda.context", &["cuCtxCreate", "make_context()", "cuDevicePrimaryCtxRetain"], Weight::Context)
+    },
     // What stands above it was seen before the job.
     Sign { ..Sign::new("shell.python", &["$ python", "$ CUDA_VISIBLE_DEVICES="], Weight::Context) },
+    // What stands below it was seen when a shell had the terminal again.
+    Sign { ..Sign::new("shell.smi", &["$ nvidia-smi", "# nvidia-smi"], Weight::Context) },
     // `docker stats` has such pairs, too, without bars between its columns.
     Sign {
         read: smi,
@@ -125,7 +144,10 @@ impl Sign {
     const fn nccl(self) -> Sign {
         Sign {
             read: |text, numbers| {
-                numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "CUDA calloc"))
+                numbers.requested_bytes = numbers
+                    .requested_bytes
+                    .or_else(|| bytes_after(text, "CUDA calloc async"))
+                    .or_else(|| bytes_after(text, "CUDA calloc"));
             },
             ..self
         }

@@ -5,7 +5,7 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, number_after, quantity, size_after, size_before};
+use super::super::sizes::{after, bytes_after, has, has_any, number_after, quantity, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -169,7 +169,9 @@ fn exhausted(text: &str, numbers: &mut Numbers) {
 
 /// `Used 18.00G of 15.48G hbm. Exceeded hbm capacity by 2.52G.` `Attempting to allocate 2.00G. That was not possible. There are 1.2G free.`
 fn hbm(text: &str, numbers: &mut Numbers) {
-    if let Some(tail) = after(text, "Used ").filter(|tail| has(tail, " of ") && has(tail, "hbm")) {
+    // A core's own scratch memory is counted the same way: `Used 32.42M of 16.00M vmem.`
+    let space = |tail: &&str| has(tail, " of ") && has_any(tail, &["hbm", "vmem", "smem"]);
+    if let Some(tail) = after(text, "Used ").filter(space) {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| quantity(tail).map(|found| found.bytes()));
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(tail, " of "));
     }

@@ -43,6 +43,14 @@ pub const SIGNS: &[Sign] = &[
             Weight::Symptom,
         )
     },
+    // The kernel counts a cgroup out only when it found no page for it.
+    Sign {
+        resource: Some(Resource::ContainerLimit),
+        cause: Some(Code::ContainerOrSchedulerLimit),
+        read: killed,
+        check: at_its_limit,
+        ..Sign::new("kernel.cgroup_full", &["memory: usage "], Weight::Symptom)
+    },
     Sign { read: killed, ..Sign::new("kernel.cgroup_figures", &["memory: usage "], Weight::Context) },
     Sign { read: docker_stats, ..Sign::new("docker.stats", &["MEM USAGE / LIMIT"], Weight::Context) },
     Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
@@ -100,6 +108,7 @@ pub const SIGNS: &[Sign] = &[
                 "TerminatedWorkerError",
                 "A worker process managed by the executor was unexpectedly terminated",
                 "node down: Not properly terminated",
+                "One of the subprocesses has abruptly died",
             ],
             Weight::Symptom,
         )
@@ -166,6 +175,12 @@ fn killed(text: &str, numbers: &mut Numbers) {
     }
 }
 
+/// `memory: usage 8388608kB, limit 8388608kB, failcnt 1234`: all but a page or two of a hundredth is in use.
+fn at_its_limit(text: &str) -> bool {
+    let figures = size_after(text, "memory: usage").zip(size_after(text, "limit"));
+    text.contains("failcnt") && figures.is_some_and(|(usage, limit)| limit > 0 && usage >= limit - limit / 100)
+}
+
 /// The rows of `docker stats`: `0.03%     2.485GiB / 5GiB      49.69%`. Which container died is not said, so that a limit counts only if all
 /// have the same.
 fn docker_stats(text: &str, numbers: &mut Numbers) {
@@ -192,8 +207,11 @@ fn shell(text: &str) -> bool {
     let alone = line.eq_ignore_ascii_case("killed")
         || line.eq_ignore_ascii_case("killed.")
         || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
-    // `line 28:  8156 Killed  python`, `[1]  + 31330 killed  python`
-    let by_shell = line.contains("line ") || line.starts_with('[');
+    // `line 28:  8156 Killed  python`, `[1]  + 31330 killed  python`, `./train.sh:  60: 11880 killed  python`
+    let at_line = |word: &&str| word.strip_suffix(':').is_some_and(|number| number.parse::<u32>().is_ok());
+    let script =
+        words.first().is_some_and(|name| name.len() > 1 && name.ends_with(':')) && words.get(1).is_some_and(at_line);
+    let by_shell = line.contains("line ") || line.starts_with('[') || script;
     let numbered = by_shell
         && words
             .windows(2)
@@ -216,9 +234,9 @@ fn names_the_victim(text: &str) -> bool {
 }
 
 /// What comes before an exit code, and what may stand between.
-const LABELS: [&str; 11] = [
-    "exit code", "exitcode", "exit_code", "exit status", "exited with", "exit value", "return code", "returncode",
-    "non-zero status", "error code", "***",
+const LABELS: [&str; 12] = [
+    "exit code", "exitcode", "exit_code", "exit status", "exited (", "exited with", "exit value", "return code",
+    "returncode", "non-zero status", "error code", "***",
 ];
 const BETWEEN: [&str; 8] = ["code", "status", "non-zero", "exit", "was", "of", "is", "Error"];
 

@@ -6,7 +6,10 @@ use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{bytes_after, has, has_any, size_after, size_before};
 
 /// What an exception says of a device's memory.
-const ON_DEVICE: &[&str] = &["memory on GPU", "memory on the GPU", "GPU memory", "device memory"];
+const ON_DEVICE: &[&str] = &[
+    "memory on GPU", "memory on the GPU", "GPU memory", "device memory", "pycuda", "cuCtxCreate", "cuMemAlloc",
+    "cudaMalloc", "cudaErrorMemoryAllocation", "CUDA error",
+];
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -23,8 +26,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "numpy.too_big",
             &[
-                "array is too big; `arr.size * arr.dtype.itemsize`", "Maximum allowed dimension exceeded",
-                "Storage size calculation overflowed", "more than 1EB memory",
+                "array is too big; `arr.size * arr.dtype.itemsize`", "ValueError: array is too big",
+                "Maximum allowed dimension exceeded", "Storage size calculation overflowed", "more than 1EB memory",
             ],
             Weight::Failure,
         )

@@ -22,6 +22,8 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::SharedMemory),
+        // The machine's own buses have errors, too.
+        unless: &["PCIe", "pcieport", "I2C", "USB"],
         ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom)
     },
     Sign {

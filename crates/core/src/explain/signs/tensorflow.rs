@@ -26,7 +26,10 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("tensorflow.pool", &["ran out of memory trying to"], Weight::Failure)
     },
     // The bar below it, of which each place is a hundredth of the pool.
-    Sign { check: is_empty_pool, ..Sign::new("tensorflow.empty_pool", &["] ________________"], Weight::Context) },
+    Sign {
+        check: is_empty_pool,
+        ..Sign::new("tensorflow.empty_pool", &["] ________________", "<allocator contains no memory>"], Weight::Context)
+    },
     Sign {
         ..Sign::new("tensorflow.not_a_failure", &["The caller indicates that this is not a failure"], Weight::Warning)
     },
@@ -64,9 +67,14 @@ pub const SIGNS: &[Sign] = &[
             Weight::Warning,
         )
     },
+    // `tf.data` puts the rows of a batch together on the host.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("tensorflow.batch", &["Failed to allocate memory for the batch of component"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
-        read: op,
+        read: destination,
         ..Sign::new("tensorflow.destination", &["Dst tensor is not initialized"], Weight::Failure)
     },
     Sign {
@@ -172,10 +180,23 @@ fn tensor(text: &str, numbers: &mut Numbers) {
     op(text, numbers);
 }
 
-/// `bfc_allocator.cc:468] ______…`, without one star.
+/// `bfc_allocator.cc:468] ______…`, without one star; `<allocator contains no memory>`, where not even a bar could be drawn.
 fn is_empty_pool(text: &str) -> bool {
     let bar = after(text, "bfc_allocator.cc:").and_then(|tail| tail.split_once("] "));
-    bar.is_some_and(|(_, bar)| bar.trim_end().chars().all(|place| place == '_'))
+    bar.is_some_and(|(_, bar)| {
+        bar.trim_end().chars().all(|place| place == '_') || bar.starts_with("<allocator contains")
+    })
+}
+
+/// What could not be put on the device is a constant where the node is one:
+/// `[[Node: zeros_12 = Const[dtype=DT_FLOAT, value=Tensor<type: float shape: [32768,2048] values: [0 0 0]...>, …]]]`
+fn destination(text: &str, numbers: &mut Numbers) {
+    op(text, numbers);
+    let constant = after(text, "= Const[").and_then(|tail| after(tail, "value=Tensor<"));
+    if let Some(value) = constant.filter(|_| numbers.shape.is_none()) {
+        numbers.shape = shapes::shape(value);
+        numbers.dtype = shapes::dtype(value).map(str::to_owned);
+    }
 }
 
 /// The error by its name, whose message may follow in the next lines.

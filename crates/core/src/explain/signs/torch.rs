@@ -188,6 +188,13 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // text-generation-inference rehearses the largest batch that it would take.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::BatchTooLarge),
+        also: &["prefill tokens"],
+        ..Sign::new("tgi.prefill", &["Not enough memory to handle"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::ModelTooLarge),

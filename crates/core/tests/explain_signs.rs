@@ -1,0 +1,355 @@
+//! Wordings of `explain` whose meaning lies in what stands around them, each with a message where it holds and one where it does not.
+//!
+//! In: messages in their programs' own words, shortened; where one comes from is said beside it. Checked: what ran out, the cause or that none is
+//! named, and figures. Rules that weigh figures are checked in `explain_rules`, whole recordings in `explain_corpus`.
+
+use brimful_core::explain::{Code, Explanation, Resource, explain};
+
+fn said(log: &str) -> Explanation {
+    explain(log.as_bytes())
+}
+
+fn cause(log: &str) -> Option<Code> {
+    said(log).cause.map(|cause| cause.code)
+}
+
+/// Lua Torch's message and trace (facebookresearch/fairseq-lua issues 115 and 31, torch/nn issue 1193).
+fn lua(frames: &str) -> String {
+    format!(
+        "THCudaCheck FAIL file=/torch/extra/cutorch/lib/THC/generic/THCStorage.cu line=66 error=2 : out of memory\n\
+         /torch/install/bin/luajit: cuda runtime error (2) : out of memory at /torch/extra/cutorch/lib/THC/generic/THCStorage.cu:66\n\
+         stack traceback:\n\t[C]: in function 'resizeAs'\n{frames}\tmain.lua:61: in function 'train'\n\tmain.lua:120: in main chunk\n"
+    )
+}
+
+#[test]
+fn frames_of_lua_say_what_a_job_was_doing() {
+    let optimizer = lua("\t...install/share/lua/5.1/fairseq/optim/nag.lua:41: in function 'method'\n");
+    assert_eq!(cause(&optimizer), Some(Code::OptimizerState));
+    let loading = lua("\t/torch/install/share/lua/5.1/torch/File.lua:351: in function 'readObject'\n");
+    assert_eq!(cause(&loading), Some(Code::ModelTooLarge));
+    let forward = lua("\t/torch/install/share/lua/5.1/nn/Linear.lua:66: in function 'updateOutput'\n");
+    assert_eq!(cause(&forward), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_shape_that_was_typed_is_read() {
+    // torch/torch7 issue 423.
+    let typed = |sizes: &str| {
+        said(&format!(
+            "$ Torch: not enough memory: you tried to allocate 56GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:222\n\
+             stack traceback:\n\t[C]: in function 'Tensor'\n\t[string \"a = torch.Tensor({sizes})\"]:1: in main chunk\n"
+        ))
+    };
+    let whole = typed("50000, 3 ,224 ,224");
+    assert_eq!(whole.numbers.shape, Some(vec![50_000, 3, 224, 224]));
+    assert_eq!(whole.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
+    let other = typed("50, 3 ,224 ,224");
+    assert_eq!((other.numbers.shape, other.cause.map(|cause| cause.code)), (None, None));
+}
+
+/// CUDA's own refusal, below a frame (PyTorch 1.x; the recording `gpu_torch_device_set` has 2.11).
+fn refused(file: &str, function: &str, code: &str) -> String {
+    format!(
+        "Traceback (most recent call last):\n  File \"train.py\", line 20, in main\n    prepare(args)\n  \
+         File \"/opt/conda/lib/python3.8/site-packages/torch/{file}\", line 113, in {function}\n    {code}\n\
+         RuntimeError: CUDA error: out of memory\n"
+    )
+}
+
+#[test]
+fn what_sets_a_device_up_needs_next_to_nothing_of_it() {
+    let seed = refused("cuda/random.py", "cb", "default_generator.manual_seed(seed)");
+    assert_eq!(cause(&seed), Some(Code::OtherProcess));
+    let init = refused("cuda/__init__.py", "_lazy_init", "torch._C._cuda_init()");
+    assert_eq!(cause(&init), Some(Code::OtherProcess));
+    let forward = refused("nn/functional.py", "relu", "result = torch.relu(input)");
+    assert_eq!(cause(&forward), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_few_elements_fit_on_any_device_that_is_not_full() {
+    let made = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"check.py\", line 3, in <module>\n    {code}\nRuntimeError: CUDA error: out of memory\n"
+        )
+    };
+    assert_eq!(cause(&made("x = torch.zeros(1).cuda()")), Some(Code::OtherProcess));
+    assert_eq!(cause(&made("x = torch.empty(2, 3, device='cuda')")), Some(Code::OtherProcess));
+    assert_ne!(cause(&made("x = torch.zeros(60000, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
+    assert_ne!(cause(&made("x = torch.zeros(rows, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
+}
+
+#[test]
+fn a_context_that_is_refused_finds_a_full_device() {
+    // PyCUDA's words, and JCuda's with its trace (donaldlab/OSPREY3 issue 67).
+    let python = said(
+        "  File \"/usr/lib/python3/dist-packages/pycuda/autoinit.py\", line 9, in <module>\n    context = make_default_context()\n\
+         pycuda._driver.MemoryError: cuCtxCreate failed: out of memory\n",
+    );
+    assert_eq!(python.resource, Some(Resource::GpuMemory));
+    assert_eq!(python.cause.map(|cause| cause.code), Some(Code::OtherProcess));
+    let java = "jcuda.CudaException: CUDA_ERROR_OUT_OF_MEMORY\n    at jcuda.driver.JCudaDriver.checkResult(JCudaDriver.java:337)\n    \
+                at jcuda.driver.JCudaDriver.CALL(JCudaDriver.java:1514)\n";
+    assert_eq!(cause(&java.replace("CALL", "cuCtxCreate")), Some(Code::OtherProcess));
+    assert_eq!(cause(&java.replace("CALL", "cuMemAlloc")), None);
+}
+
+#[test]
+fn bindings_of_cuda_raise_pythons_memory_error_for_a_device() {
+    assert_eq!(
+        said("pycuda._driver.MemoryError: cuMemAlloc failed: out of memory\n").resource,
+        Some(Resource::GpuMemory)
+    );
+    assert_eq!(said("MemoryError\n").resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn nccl_makes_its_buffers_in_the_first_collective() {
+    // MIC-DKFZ/nnUNet issue 593.
+    let barrier = refused("distributed/distributed_c10d.py", "barrier", "work = default_pg.barrier(opts=opts)");
+    assert_eq!(cause(&barrier), Some(Code::WorkspaceOrHandle));
+    let unhandled = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, unhandled cuda error, NCCL version 2.28.9\n";
+    let known = said(&format!("{unhandled}Last error:\nFailed to CUDA calloc async 608 bytes\n"));
+    assert_eq!(known.cause.map(|cause| cause.code), Some(Code::WorkspaceOrHandle));
+    assert_eq!(known.numbers.requested_bytes, Some(608));
+    // Which call failed, and why, only its own log says.
+    let unknown = said(unhandled);
+    assert_eq!((unknown.resource, unknown.cause.map(|cause| cause.code)), (None, None));
+}
+
+/// TensorFlow's pool with a limit, and a small tensor that it could not have (NVIDIA/DeepLearningExamples issue 53).
+fn pool(in_use: u64, map: &str) -> String {
+    format!(
+        "2019-05-24 22:46:10.944460: I tensorflow/core/common_runtime/bfc_allocator.cc:824] Stats: \n\
+         Limit:                 13086634804\nInUse:                 {in_use:>11}\n\n\
+         2019-05-24 22:46:10.944467: W tensorflow/core/common_runtime/bfc_allocator.cc:319] {map}\n\
+         2019-05-24 22:46:10.944511: W tensorflow/core/framework/op_kernel.cc:1479] OP_REQUIRES failed at constant_op.cc:77 : Resource \
+         exhausted: OOM when allocating tensor of shape [2,1024] and type float\n\t [[{{{{node output_weights/adam_v/Initializer/zeros}}}}]]\n"
+    )
+}
+
+#[test]
+fn a_pool_that_got_nothing_shows_who_has_it() {
+    assert_eq!(cause(&pool(0, "<allocator contains no memory>")), Some(Code::OtherProcess));
+    let own = pool(13_000_000_000, "****************************************************************************");
+    assert_eq!(cause(&own), Some(Code::OptimizerState));
+}
+
+#[test]
+fn a_constant_that_a_variable_begins_with_is_a_weight() {
+    // matthewearl/deep-anpr issue 54.
+    let copied = |code: &str| {
+        said(&format!(
+            "Traceback (most recent call last):\n  File \"./train.py\", line 228, in train\n    {code}\n\
+             tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.\n\t [[Node: zeros_12 = Const[dtype=DT_FLOAT, \
+             value=Tensor<type: float shape: [32768,2048] values: [0 0 0]...>, _device=\"/job:localhost/replica:0/task:0/gpu:0\"]()]]\n"
+        ))
+    };
+    let variables = copied("sess.run(init)");
+    assert_eq!(variables.numbers.shape, Some(vec![32768, 2048]));
+    assert_eq!(variables.cause.map(|cause| cause.code), Some(Code::ModelTooLarge));
+    assert_ne!(copied("sess.run(step, feed)").cause.map(|cause| cause.code), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_cgroup_that_is_counted_out_is_at_its_limit() {
+    // From the recording `killed_cgroup_dmesg`, and the same below its limit.
+    let full = said("[35905.893074] memory: usage 204800kB, limit 204800kB, failcnt 53\n");
+    assert_eq!(full.cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(full.numbers.capacity_bytes, Some(204_800 << 10));
+    assert_eq!(said("[35905.893074] memory: usage 104800kB, limit 204800kB, failcnt 0\n").resource, None);
+}
+
+#[test]
+fn schedulers_and_clouds_name_the_memory_that_a_job_was_given() {
+    // HTCondor's starter, Amazon's ECS (aws/amazon-ecs-agent issue 1187), Google's training service (tensorflow/models issue 9352).
+    let condor =
+        said("Error from slot1: Job has gone over memory limit of 2048 megabytes. Peak usage: 2101 megabytes.\n");
+    assert_eq!(condor.cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(condor.numbers.capacity_bytes, Some(2 << 30));
+    let ecs = "Status reason\tOutOfMemoryError: Container killed due to memory usage\nExit Code\t137\n";
+    assert_eq!(cause(ecs), Some(Code::ContainerOrSchedulerLimit));
+    let google = "The replica master 0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL)\n";
+    assert_eq!(cause(google), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(cause("The replica master 0 exited with a non-zero status of 9(SIGKILL)\n"), Some(Code::KernelOomKill));
+}
+
+#[test]
+fn a_shell_may_begin_with_the_script_and_its_line() {
+    // jkjung-avt/hand-detection-tutorial issue 28.
+    assert_eq!(cause("./train.sh:  60: 11880 killed              python3 model_main.py\n"), Some(Code::KernelOomKill));
+    assert_eq!(cause("note: 60: 11880 rows killed by the filter\n"), None);
+}
+
+#[test]
+fn a_device_in_use_when_the_job_has_ended_is_somebody_elses() {
+    // zhanghang1989/PyTorch-Multi-Style-Transfer issue 24.
+    let shown = |used: &str, between: &str| {
+        format!(
+            "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/torch/lib/THC/generic/THCStorage.cu:58\n{between}\
+             |   0  TITAN Xp            Off  | 00000000:65:00.0 Off |                  N/A |\n\
+             | 53%   83C    P2   210W / 250W |   {used}MiB / 12188MiB |    100%      Default |\n"
+        )
+    };
+    assert_eq!(cause(&shown("7504", "$ nvidia-smi\n")), Some(Code::OtherProcess));
+    assert_eq!(cause(&shown(" 304", "$ nvidia-smi\n")), None);
+    // Without a shell in between the job may still hold it.
+    assert_eq!(cause(&shown("7504", "")), None);
+}
+
+#[test]
+fn the_state_of_an_optimizer_is_no_model() {
+    // lopuhin/transformer-lm issue 21.
+    let read = |code: &str| {
+        format!(
+            "  File \"lm/main.py\", line 136, in load_model\n    {code}\n  \
+             File \"/opt/lib/python3.6/site-packages/torch/serialization.py\", line 99, in _cuda_deserialize\n    return storage_type(obj.size())\n\
+             RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 11.17 GiB total capacity; 10.90 GiB already allocated; 17.19 MiB \
+             free; 10.91 GiB reserved in total by PyTorch)\n"
+        )
+    };
+    assert_eq!(cause(&read("optimizer.load_state_dict(torch.load(path))")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&read("model.load_state_dict(torch.load(path))")), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_little_that_is_idle_in_a_step_is_the_last_straw() {
+    // d8ahazard/sd_dreambooth_extension issue 658.
+    let step = |reserved: &str| {
+        format!(
+            "  File \"/venv/lib/python3.9/site-packages/torch/autograd/__init__.py\", line 197, in backward\n    \
+             Variable._execution_engine.run_backward(\n\
+             torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 30.00 MiB (GPU 0; 8.00 GiB total capacity; 7.08 GiB already \
+             allocated; 0 bytes free; {reserved} GiB reserved in total by PyTorch)\n"
+        )
+    };
+    assert_eq!(cause(&step("7.28")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&step("7.90")), Some(Code::Fragmentation));
+}
+
+#[test]
+fn weights_that_are_moved_or_read_are_a_model() {
+    // PyTorch's FSDP, safetensors on the host, DeepSpeed's offloaded copies in full precision.
+    let moved = |file: &str, function: &str, code: &str, message: &str| {
+        format!("  File \"/venv/lib/python3.10/site-packages/{file}\", line 80, in {function}\n    {code}\n{message}\n")
+    };
+    let cuda = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 172.00 MiB (GPU 3; 39.39 GiB total capacity; 38.50 GiB \
+                already allocated; 30.00 MiB free; 38.60 GiB reserved in total by PyTorch)";
+    let host = "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate \
+                26953113600 bytes. Error code 12 (Cannot allocate memory)";
+    let fsdp = "torch/distributed/fsdp/_init_utils.py";
+    let states = |code: &str| moved(fsdp, "_move_states_to_device", code, cuda);
+    assert_eq!(cause(&states("param.data = param.to(device_from_device_id)")), Some(Code::ModelTooLarge));
+    assert_ne!(cause(&states("batch = batch.to(device_from_device_id)")), Some(Code::ModelTooLarge));
+    let opened = moved(
+        "safetensors/torch.py",
+        "load_file",
+        "with safe_open(filename, framework=\"pt\", device=device) as f:",
+        "OSError: Cannot allocate memory (os error 12)",
+    );
+    assert_eq!(cause(&opened), Some(Code::ModelTooLarge));
+    let copies =
+        "self.fp32_partitioned_groups_flat.append(self.fp16_groups[i].to(self.device).clone().float().detach())";
+    let offloaded = moved("deepspeed/runtime/zero/stage3.py", "_create_fp32_partitions", copies, host);
+    assert_eq!(cause(&offloaded), Some(Code::OptimizerState));
+}
+
+#[test]
+fn a_process_that_vanished_is_no_error_of_another_kind() {
+    // Hugging Face's datasets, docker ps.
+    let died = said(
+        "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.\n",
+    );
+    assert_eq!(died.cause.map(|cause| cause.code), None);
+    assert!(died.alternatives.iter().any(|other| other.code == Code::KernelOomKill));
+    let listed = |code: &str| {
+        format!("3f2a   trainer   \"python t.py\"   2 hours ago    Exited ({code}) 5 minutes ago             job1\n")
+    };
+    assert_eq!(cause(&listed("137")), Some(Code::KernelOomKill));
+    assert_eq!(cause(&listed("1")), None);
+}
+
+#[test]
+fn what_validates_its_input_does_not_evaluate() {
+    let fitted = |function: &str| {
+        format!(
+            "  File \"/opt/lib/python3.8/site-packages/sklearn/cluster/_kmeans.py\", line 1300, in fit\n    X = self.{function}(X, dtype=np.float64)\n  \
+             File \"/opt/lib/python3.8/site-packages/sklearn/utils/validation.py\", line 560, in check_array\n    array = np.asarray(array, dtype=dtype)\n\
+             numpy.core._exceptions.MemoryError: Unable to allocate 29.8 GiB for an array with shape (4000000, 1000) and data type float64\n"
+        )
+    };
+    assert_eq!(cause(&fitted("_validate_data")), Some(Code::DatasetInMemory));
+}
+
+#[test]
+fn a_core_has_memory_of_its_own() {
+    // pytorch/xla issue 9524.
+    let core = said(
+        "RuntimeError: Bad StatusOr access: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space vmem. Used \
+         32.42M of 16.00M vmem. Exceeded vmem capacity by 16.42M\n",
+    );
+    assert_eq!((core.resource, core.cause.map(|cause| cause.code)), (Some(Resource::GpuMemory), None));
+    assert_eq!(core.numbers.capacity_bytes, Some(16 << 20));
+}
+
+#[test]
+fn a_server_rehearses_its_largest_batch() {
+    // huggingface/text-generation-inference issue 755.
+    let prefill = said(
+        "RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease `--max-batch-prefill-tokens`\n",
+    );
+    assert_eq!(prefill.resource, Some(Resource::GpuMemory));
+    assert_eq!(prefill.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn what_a_buffer_was_for_stands_below_it() {
+    // mozilla-ai/llamafile issue 554.
+    let buffer = |what: &str| {
+        format!(
+            "llama_new_context_with_model: n_ctx      = 131072\n\
+             ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 51539607584\n{what}\n\
+             llama_init_from_gpt_params: error: failed to create context with model 'phi.gguf'\n"
+        )
+    };
+    assert_eq!(
+        cause(&buffer("llama_kv_cache_init: failed to allocate buffer for kv cache")),
+        Some(Code::BatchTooLarge)
+    );
+    let weights = buffer("llama_model_load: error loading model: unable to allocate backend buffer");
+    assert_eq!(cause(&weights), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn the_call_that_was_refused_says_what_it_was_for() {
+    // hacksider/Deep-Live-Cam issue 584 and triton-inference-server/server issue 5014.
+    let called = |call: &str| {
+        format!(
+            "[ONNXRuntimeError] : 1 : FAIL : cuda_call.cc:114 onnxruntime::CudaCall CUDA failure 2: out of memory ; GPU=0 ; expr={call};\n"
+        )
+    };
+    let stream = called("cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)");
+    assert_eq!(cause(&stream), Some(Code::WorkspaceOrHandle));
+    let memory = said(&called("cudaMalloc((void**)&p, size)"));
+    assert_eq!((memory.resource, memory.cause.map(|cause| cause.code)), (Some(Resource::GpuMemory), None));
+}
+
+#[test]
+fn old_numpy_refuses_what_cannot_be_addressed_in_fewer_words() {
+    // tambetm/simple_dqn issue 21.
+    let array = said(
+        "    self.screens = np.empty((self.size, height, width), dtype = np.uint8)\nValueError: array is too big.\n",
+    );
+    assert_eq!(array.resource, Some(Resource::HostMemory));
+    assert_eq!(array.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
+    assert_eq!(said("ValueError: the label is too big.\n").resource, None);
+}
+
+#[test]
+fn a_bus_of_the_machine_is_no_shared_memory() {
+    // rwth-i6/returnn issue 1486.
+    let card = "pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)\n";
+    assert_eq!(said(card).resource, None);
+    assert_eq!(said("Bus error (core dumped)\n").resource, Some(Resource::SharedMemory));
+}
