@@ -95,7 +95,10 @@ fn what_is_not_there_yet() {
 #[test]
 fn usage() {
     let batch = refused(&["plan", EXAMPLE, "--batch", "0"]);
-    assert!(batch.starts_with("error: invalid value '0' for '--batch <N>': write a whole number, from 1 to"), "{batch}");
+    assert!(
+        batch.starts_with("error: invalid value '0' for '--batch <N>': write a whole number, from 1 to"),
+        "{batch}"
+    );
     let precision = refused(&["plan", EXAMPLE, "--precision", "mixed_floot16"]);
     assert!(precision.contains("tip: a similar value exists: 'mixed_float16'"), "{precision}");
     let verb = refused(&["plam", EXAMPLE]);

@@ -353,3 +353,19 @@ fn a_bus_of_the_machine_is_no_shared_memory() {
     assert_eq!(said(card).resource, None);
     assert_eq!(said("Bus error (core dumped)\n").resource, Some(Resource::SharedMemory));
 }
+
+#[test]
+fn the_sentence_behind_an_operation_without_a_name_is_no_operation() {
+    // TensorFlow 2.21, an array that is turned into a tensor outside of a graph.
+    let op = |name: &str| {
+        let log = format!(
+            "W0000 bfc_allocator.cc:501] Allocator (bfc_cpu_allocator_for_gpu) ran out of memory trying to allocate 762.94MiB (rounded to \
+             800000000)requested by op {name}\nIf the cause is memory fragmentation maybe the environment variable \
+             'TF_GPU_ALLOCATOR=cuda_malloc_async' will improve the situation. \n"
+        );
+        said(&log).numbers.op
+    };
+    assert_eq!(op(""), None);
+    assert_eq!(op("If"), Some("If".to_owned()));
+    assert_eq!(op("gradient_tape/dense/MatMul"), Some("gradient_tape/dense/MatMul".to_owned()));
+}

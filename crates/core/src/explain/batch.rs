@@ -33,6 +33,13 @@ pub struct Planned {
     pub max_batch: Option<u64>,
 }
 
+impl Planned {
+    /// Whether a step takes half of the memory at most: then it is not the batch that filled it.
+    pub fn leaves_half(&self) -> bool {
+        self.peak_bytes <= self.memory_bytes / 2
+    }
+}
+
 /// Finds the batch in a shape.
 pub fn failed_batch(model: &Model, shape: &[u64]) -> Option<FailedBatch> {
     let samples = |folded: bool| {
@@ -83,5 +90,12 @@ mod tests {
         assert_eq!(ratio(&[2560, 64], &[20, 64]), Some(128));
         assert_eq!(ratio(&[2561, 64], &[20, 64]), None);
         assert_eq!(ratio(&[u64::MAX, 64], &[20, 64]), None);
+    }
+
+    #[test]
+    fn a_batch_that_leaves_half_did_not_fill_the_memory() {
+        let planned =
+            |peak_bytes| Planned { failed: None, memory_bytes: 40 << 20, peak_bytes, batch: 4096, max_batch: None };
+        assert!(planned(4 << 20).leaves_half() && !planned(21 << 20).leaves_half());
     }
 }

@@ -139,6 +139,14 @@ impl Explanation {
             |batch| format!("the largest batch that would have fitted is {batch}"),
         );
         page.hanging("  - ", 4, &largest);
+        if planned.leaves_half() {
+            page.hanging(
+                "  - ",
+                4,
+                "so it is not the batch that filled it: something else holds the rest, such as results that are kept from step to \
+                 step (a leak), data on the device, or another process; 'brimful run -- COMMAND' shows which",
+            );
+        }
     }
 
     fn quotes(&self, page: &mut Page) {

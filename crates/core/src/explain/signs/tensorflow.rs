@@ -240,10 +240,11 @@ pub fn op(text: &str, numbers: &mut Numbers) {
 /// `Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.25GiB (rounded to …)requested by op …`
 fn pool(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "trying to allocate"));
-    // JAX names none, and another sentence follows, behind the prefix of a rank where there is one.
+    // JAX names none, nor does TensorFlow outside of a graph, and another sentence follows, behind the prefix of a rank where there is one.
     let named = |op: &&str| {
         let op = op.trim_start();
-        !op.starts_with(['[', '(']) && !op.starts_with("If this is caused")
+        !op.starts_with(['[', '('])
+            && !["If this is caused", "If the cause is"].iter().any(|other| op.starts_with(other))
     };
     if let Some(op) = after(text, "requested by op ").filter(named) {
         numbers.op = numbers.op.take().or_else(|| op.split_whitespace().next().map(str::to_owned));
