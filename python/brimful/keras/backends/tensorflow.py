@@ -192,8 +192,7 @@ class Backend:
             joined = [tensorflow_blocks.joined(gradient) for gradient in gradients]
             self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), joined)
         else:
-            by_rows = {id(weight) for gradient, weight in zip(gradients, weights) if isinstance(gradient, (list, tf.IndexedSlices))}
-            self._before = tensorflow_blocks.read(self._updated(), by_rows)
+            self._before = tensorflow_blocks.read(self._updated())
             if tensorflow_blocks.possible(optimizer):
                 held = {id(variable): numbers for variable, numbers in zip(self._updated(), self._before)}
                 tensorflow_blocks.apply(optimizer, gradients, weights, held)

@@ -80,9 +80,8 @@ def _row_bytes(weight: Any) -> int:
 
 
 def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
-    """The results gather on the host: a variable that is once read or written by rows is copied by TensorFlow at each later read."""
+    """Each block is written where it belongs: a variable that is replaced as a whole moves, and leaves a gap in the allocator's pool."""
     slots = {"": weight, **_slots(optimizer, weight)}
-    results = {name: np.empty_like(held[id(slot)]) for name, slot in slots.items()}
     for begin, end in _blocks(weight):
         block, stand_in = _stand_in(optimizer, weight, end - begin)
         inside = {"": block, **_slots(stand_in, block)}
@@ -90,10 +89,10 @@ def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
             inside[name].assign(tensor(held[id(slot)][begin:end]))
         stand_in.iterations.assign(optimizer.iterations)
         stand_in.apply_gradients([(_rows(gradient, begin, end), block)])
-        for name in slots:
-            results[name][begin:end] = inside[name].numpy()
-    for name, slot in slots.items():
-        write(slot, results.pop(name), slot is weight and isinstance(gradient, (list, tf.IndexedSlices)))
+        for name, slot in slots.items():
+            _write_rows(slot, begin, end, inside[name].value)
+    for slot in slots.values():
+        _shared(slot)
 
 
 def _blocks(weight: Any) -> list[tuple[int, int]]:
@@ -146,39 +145,26 @@ def _rows(gradient: Any, begin: int, end: int) -> Any:
     return tf.IndexedSlices(values, tf.gather(gradient.indices, inside) - tf.cast(begin, gradient.indices.dtype), shape)
 
 
-#: Marks variables for which there was no room beside them: read and written by rows from then on, because TensorFlow waits seconds for
-#: memory before it gives up.
-BY_ROWS = "_brimful_by_rows"
+def read(variables: list) -> list:
+    """The numbers of variables, on the host, with nothing beside them in the framework's memory."""
+    return [_shared(variable).numpy() for variable in variables]
 
 
-def read(variables: list, gathered: set[int]) -> list:
-    """The numbers of variables, on the host. An embedding is read by rows, as its layer does: read as a whole it would be copied first."""
-    return [_read(variable, id(variable) in gathered or BY_ROWS in vars(variable)) for variable in variables]
-
-
-def _read(variable: Any, by_rows: bool) -> Any:
-    if not _large(variable):
-        return variable.numpy()
-    if not by_rows:
-        try:
-            return variable.numpy()
-        except tf.errors.ResourceExhaustedError:
-            vars(variable)[BY_ROWS] = True
-    handle, ranges = variable.value.handle, [tf.range(begin, end) for begin, end in _blocks(variable)]
-    return np.concatenate([tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=variable.dtype).numpy() for rows in ranges])
-
-
-def write(variable: Any, numbers: Any, by_rows: bool = False) -> None:
-    """Numbers from the host into a variable, in whatever memory there is left."""
+def write(variable: Any, numbers: Any) -> None:
+    """Numbers from the host into a variable; a large one by rows, without a second place for it."""
     if not _large(variable):
         variable.assign(tensor(numbers))
         return
-    if not by_rows and BY_ROWS not in vars(variable):
-        try:
-            variable.assign(tensor(numbers))
-            return
-        except tf.errors.ResourceExhaustedError:
-            vars(variable)[BY_ROWS] = True
     for begin, end in _blocks(variable):
-        rows = tensor(numbers[begin:end])
-        tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)
+        _write_rows(variable, begin, end, tensor(numbers[begin:end]))
+    _shared(variable)
+
+
+def _write_rows(variable: Any, begin: int, end: int, rows: Any) -> None:
+    tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)
+
+
+def _shared(variable: Any) -> Any:
+    """The variable, read without a copy: once written by rows, TensorFlow copies all of it at each read, in every forward pass."""
+    tf.raw_ops.DisableCopyOnRead(resource=variable.value.handle)
+    return variable
