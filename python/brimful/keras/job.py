@@ -370,10 +370,15 @@ class Job:
             if progress.pauses >= len(PAUSES_SECONDS):
                 raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {words.advice(kind.proposal)}")
             # The first time as it was: what others took may be back.
-            self.backend.lean = progress.pauses > 0
+            self.backend.lean = self.backend.lean or progress.pauses > 0
             time.sleep(PAUSES_SECONDS[progress.pauses])
             progress.pauses += 1
             lines.say(f"step {step} ran out of memory in the update: nothing of it was kept, and it is done again")
+            return
+        if self.backend.set_aside(progress.gradients):
+            lines.say(
+                f"step {step} ran out of memory at {tried} samples: what the parts before left waits on the host, the same samples once more"
+            )
             return
         if kind.size.good >= tried and progress.again == 0:
             progress.again = 1

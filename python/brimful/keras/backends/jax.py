@@ -233,6 +233,10 @@ class Backend:
 
         return step
 
+    def set_aside(self, gradients: list | None) -> bool:
+        """Nothing: gradients of parts are added up, and wait where they are needed."""
+        return False
+
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was given away."""
 

@@ -18,7 +18,7 @@ from keras import tree
 from brimful.fitting import memory
 from brimful.fitting.gpu import gpu_limit_bytes
 
-from .. import state, terms
+from .. import batches, state, terms
 from ..batches import unpacked
 from . import tensorflow_blocks
 
@@ -39,7 +39,7 @@ class Backend:
         self._made: dict[str, Any] = {}
         #: Whether Keras's own graph would know how many samples a batch has.
         self.known_rows = True
-        #: After an update has failed: with as little memory as it can be done.
+        #: After an update has failed, or rows were set aside: with as little memory as it can be done.
         self.lean = False
         self._before: list | None = None
 
@@ -180,18 +180,37 @@ class Backend:
         # Rows of an embedding stay rows, as many as the parts have: added up they would be as large as the embedding, and Keras's
         # optimizers square the rows of a batch before they add those of the same token.
         olds = before or [None] * len(gradients)
-        rows = [[*(old or []), new] if isinstance(new, tf.IndexedSlices) else new for old, new in zip(olds, gradients)]
+        rows = [[*(old or []), self._waiting(new)] if isinstance(new, tf.IndexedSlices) else new for old, new in zip(olds, gradients)]
         return rows, *rest
+
+    def _waiting(self, rows: Any) -> Any:
+        return tensorflow_blocks.to_host(rows) if self.lean else rows
+
+    def set_aside(self, gradients: list | None) -> bool:
+        """Moves rows that wait for the other parts to the host, from now on at once; whether that made room.
+
+        A batch has as many rows as tokens: together they may be larger than the embedding itself.
+        """
+        made_room = False
+        for index, gradient in enumerate(gradients or []):
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = gradients[index] = [gradient]
+            for part, rows in enumerate(gradient if isinstance(gradient, list) else []):
+                made_room = made_room or not tensorflow_blocks.on_host(rows)
+                gradient[part] = tensorflow_blocks.to_host(rows)
+        self.lean = self.lean or made_room
+        return made_room
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
         weights, optimizer = self.model.trainable_weights, self.model.optimizer
-        if not self.lean:
+        if not self.lean and not self._too_many(gradients):
             # Handles, not copies: what the update overwrites stays alive until they are dropped.
             self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
             joined = [tensorflow_blocks.joined(gradient) for gradient in gradients]
             self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), joined)
         else:
+            self.set_aside(gradients)
             self._before = tensorflow_blocks.read(self._updated())
             if tensorflow_blocks.possible(optimizer):
                 held = {id(variable): numbers for variable, numbers in zip(self._updated(), self._before)}
@@ -200,6 +219,17 @@ class Backend:
                 # One operation after the other: a graph runs several at once, each with results as large as a weight.
                 optimizer.apply_gradients(zip(map(tensorflow_blocks.joined, gradients), weights))
         self._before = None
+
+    def _too_many(self, gradients: list) -> bool:
+        """Whether there is surely no room for the rows of all parts as one tensor, and for new values beside the old ones.
+
+        TensorFlow would wait ten seconds for that memory, each time.
+        """
+        waiting = [part.values for gradient in gradients if isinstance(gradient, list) and len(gradient) > 1 for part in gradient]
+        if not waiting:
+            return False
+        free = self.limit_bytes() - (self.used_bytes() or 0)
+        return sum(map(batches.bytes_of, [*waiting, *self._updated()])) > free
 
     def undo(self) -> None:
         """Puts back what a failed update has changed. Called when its temporaries are gone."""

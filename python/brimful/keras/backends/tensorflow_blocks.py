@@ -21,10 +21,26 @@ BLOCK_BYTES = 2 << 20
 
 def joined(gradient: Any) -> Any:
     """The rows of an embedding from all parts of a batch, as if they came from one."""
-    if not isinstance(gradient, list) or len(gradient) == 1:
-        return gradient[0] if isinstance(gradient, list) else gradient
-    values, indices = tf.concat([part.values for part in gradient], 0), tf.concat([part.indices for part in gradient], 0)
+    if not isinstance(gradient, list):
+        return gradient
+    if len(gradient) == 1 and not on_host(gradient[0]):
+        return gradient[0]
+    values, indices = [part.values for part in gradient], [part.indices for part in gradient]
+    if all(map(on_host, gradient)):
+        values, indices = tensor(np.concatenate(values)), tensor(np.concatenate(indices))
+    else:
+        values, indices = tf.concat(values, 0), tf.concat(indices, 0)
     return tf.IndexedSlices(values, indices, gradient[0].dense_shape)
+
+
+def on_host(rows: Any) -> bool:
+    """Whether these rows wait outside the framework's memory."""
+    return isinstance(rows.values, np.ndarray)
+
+
+def to_host(rows: Any) -> Any:
+    """The rows of one part, where they take nothing from the parts that are still to come."""
+    return rows if on_host(rows) else tf.IndexedSlices(rows.values.numpy(), rows.indices.numpy(), rows.dense_shape)
 
 
 def tensor(numbers: Any) -> Any:
@@ -139,6 +155,10 @@ def _rows(gradient: Any, begin: int, end: int) -> Any:
         return joined([_rows(part, begin, end) for part in gradient])
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient[begin:end]
+    if on_host(gradient):
+        inside = np.flatnonzero((gradient.indices >= begin) & (gradient.indices < end))
+        values, indices = tensor(gradient.values[inside]), tensor(gradient.indices[inside] - begin)
+        return tf.IndexedSlices(values, indices, (end - begin, *gradient.values.shape[1:]))
     inside = tf.where((gradient.indices >= begin) & (gradient.indices < end))[:, 0]
     shape = tf.concat([[end - begin], tf.shape(gradient.values)[1:]], 0)
     values = tf.gather(gradient.values, inside)

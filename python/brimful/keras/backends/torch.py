@@ -162,6 +162,10 @@ class Backend:
             gradients = gradients if before is None else [_add(old, new) for old, new in zip(before, gradients)]
             return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
 
+    def set_aside(self, gradients: list | None) -> bool:
+        """Nothing: gradients of parts are added up, and wait where they are needed."""
+        return False
+
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
         with torch.no_grad():
