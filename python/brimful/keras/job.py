@@ -81,7 +81,7 @@ class Job:
         while True:
             try:
                 self._train_parts(kind, data, rows, progress)
-                if self.model.trainable_weights:
+                if self.model.trainable_weights and progress.gradients is not None:
                     self.backend.update(progress.gradients)
                 break
             except BaseException as error:
@@ -286,6 +286,9 @@ class Job:
             if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:
                 # It may fit all the same: the plan is a prediction.
                 kind.size.size = rows
+        if training:
+            needed = (proposal.predicted_bytes or room) + planning.own_bytes(self.model, training)
+            self.backend.join(kind.size.size >= rows and proposal.size == rows and needed <= room)
         self.kinds[name] = kind
         if training or kind.size.size < rows:
             self._say_start(kind, rows, name)
@@ -374,6 +377,10 @@ class Job:
             time.sleep(PAUSES_SECONDS[progress.pauses])
             progress.pauses += 1
             lines.say(f"step {step} ran out of memory in the update: nothing of it was kept, and it is done again")
+            return
+        if self.backend.joint:
+            self.backend.joint = False
+            lines.say(f"step {step} ran out of memory at {tried} samples: the same samples once more, and their update after them")
             return
         if self.backend.set_aside(progress.gradients):
             lines.say(

@@ -1,7 +1,7 @@
 """A training step on TensorFlow, in pieces that can fail and be tried again.
 
-In: a compiled model and parts of batches. Out: gradients, updated weights, logs. The gradients of a batch are complete before the first
-weight changes, so a step that runs out of memory has changed nothing but what `keep` has kept; the update itself is undone when it fails.
+In: a compiled model and parts of batches. Out: gradients, updated weights, logs. A step that runs out of memory has changed nothing but
+what `keep` has kept and what `undo` puts back. The update waits for the gradients of the batch; with room to spare both are one graph.
 Not done: strategies with several replicas.
 """
 
@@ -20,7 +20,7 @@ from brimful.fitting.gpu import gpu_limit_bytes
 
 from .. import batches, state, terms
 from ..batches import unpacked
-from . import tensorflow_blocks
+from . import tensorflow_assign, tensorflow_blocks
 
 
 class Backend:
@@ -41,6 +41,8 @@ class Backend:
         self.known_rows = True
         #: After an update has failed, or rows were set aside: with as little memory as it can be done.
         self.lean = False
+        #: Whether a whole batch and its update are one graph.
+        self.joint = False
         self._before: list | None = None
 
     def functions(self, job: Any) -> dict:
@@ -113,6 +115,10 @@ class Backend:
         """Nothing: the plan's proposal stands."""
         return start
 
+    def join(self, fits: bool) -> None:
+        """Takes a whole batch and its update as one graph, as Keras does, if old and new values fit beside the activations."""
+        self.joint = fits and bool(self.model.trainable_weights)
+
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()
@@ -135,7 +141,8 @@ class Backend:
     # Training.
 
     def whole(self, data: tuple) -> tuple:
-        """Keras's own step up to the gradients: those, and the logs."""
+        """Keras's own step up to the gradients: those, and the logs. Where the update is part of it, no gradients are left."""
+        joint = self.joint
 
         def step(data: tuple) -> tuple:
             x, y, weights = data
@@ -146,9 +153,15 @@ class Backend:
                 self._track(loss, values, tf.shape(_first(x))[0])
                 scaled = self.model.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, self.model.trainable_weights)
+            if joint:
+                gradients = self._apply(gradients)
             return gradients, self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
 
-        return self._call("whole", step, data)
+        if joint:
+            self._hold()
+        answer = self._call(f"whole {joint}", step, data)
+        self._before = None
+        return answer
 
     def counts(self, data: tuple) -> list:
         """What a part divides its losses by. What does not lead to a number of these is not run."""
@@ -205,10 +218,9 @@ class Backend:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
         weights, optimizer = self.model.trainable_weights, self.model.optimizer
         if not self.lean and not self._too_many(gradients):
-            # Handles, not copies: what the update overwrites stays alive until they are dropped.
-            self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
+            self._hold()
             joined = [tensorflow_blocks.joined(gradient) for gradient in gradients]
-            self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), joined)
+            self._call("update", self._apply, joined)
         else:
             self.set_aside(gradients)
             self._before = tensorflow_blocks.read(self._updated())
@@ -219,6 +231,14 @@ class Backend:
                 # One operation after the other: a graph runs several at once, each with results as large as a weight.
                 optimizer.apply_gradients(zip(map(tensorflow_blocks.joined, gradients), weights))
         self._before = None
+
+    def _hold(self) -> None:
+        """Handles, not copies: what the update overwrites stays alive until they are dropped."""
+        self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
+
+    def _apply(self, gradients: list) -> None:
+        with tensorflow_assign.new_values(self.model.optimizer):
+            self.model.optimizer.apply_gradients(zip(gradients, self.model.trainable_weights))
 
     def _too_many(self, gradients: list) -> bool:
         """Whether there is surely no room for the rows of all parts as one tensor, and for new values beside the old ones.
