@@ -46,13 +46,13 @@ def lasting(steps, stays, size, rest_mib, **more):
 POOLED = {
     "tensorflow pool": ("tensorflow", 256, transient(6, 4, INSIDE, joint=True)),
     "tensorflow pool, parts": ("tensorflow", 256, transient(6, 4, INSIDE, size=48, scaled=True)),
+    "tensorflow pool, update": ("tensorflow", 256, transient(4, 3, ["optimizer"], joint=True)),
     "tensorflow pool, by rows": ("tensorflow", 256, transient(4, 3, ["optimizer"], blocks=True, shape=LARGE_WEIGHTS)),
     "tensorflow pool, tokens": ("tensorflow", 256, transient(1, 2, ["forward"], size=48, tokens=True, shape=TOKENS)),
     "tensorflow pool, lasting": ("tensorflow", 600, lasting(10, [3, 12], 768, 64)),
 }
 LIMITED = {
     "tensorflow": ("tensorflow", None, transient(38, 20, INSIDE, room_mib=500)),
-    "tensorflow, update": ("tensorflow", None, transient(8, 5, ["optimizer"], joint=True, room_mib=500)),
     "tensorflow, parts": ("tensorflow", None, transient(38, 20, INSIDE + BETWEEN, size=48, scaled=True, room_mib=500)),
     "jax": ("jax", None, transient(38, 20, ["forward", "optimizer"], room_mib=500)),
     "jax, parts": ("jax", None, transient(38, 20, ["forward", "optimizer", "finish"], size=48, scaled=True, room_mib=500)),

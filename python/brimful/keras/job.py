@@ -8,6 +8,7 @@ again: as they were, if that size went well before (memory that others took may 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -362,7 +363,7 @@ class Job:
         kind.failures += 1
         progress.failures += 1
         if progress.kept is not None:
-            self.backend.put_back(progress.kept)
+            self._restored(lambda: self.backend.put_back(progress.kept))
             progress.kept = None
         self.backend.release()
         self._undo()
@@ -411,10 +412,14 @@ class Job:
             self._say_findings()
 
     def _undo(self) -> None:
-        """Puts back what a failed update changed, even if others hold the memory for a while: until then the model is neither old nor new."""
+        """Puts back what a failed update changed."""
+        self._restored(self.backend.undo)
+
+    def _restored(self, put_back: Callable[[], None]) -> None:
+        """Puts something back, even if others hold the memory for a while: until then the model is neither old nor new."""
         for pause in (*PAUSES_SECONDS, *UNDO_SECONDS):
             try:
-                self.backend.undo()
+                put_back()
                 return
             except Exception as error:
                 if not failure.is_out_of_memory(error):
@@ -422,7 +427,7 @@ class Job:
                 failure.forget(error)
             self.backend.release()
             time.sleep(pause)
-        raise RuntimeError("an update failed half-way and there is no memory to put the weights back: go on from your last checkpoint")
+        raise RuntimeError("a step failed half-way and there is no memory to put the model back: go on from your last checkpoint")
 
     def _lowered(self) -> bool:
         """Whether mixed precision is allowed, and was not yet in use."""
