@@ -17,6 +17,8 @@ from keras import layers
 
 BACKEND = keras.backend.backend()
 WIDTH, INPUTS, OUTPUTS, BATCH = json.loads(sys.argv[1]).get("shape", [8192, 64, 64, 96])
+#: Of the table of an embedding.
+TOKENS = 2048
 
 
 class Moments:
@@ -26,7 +28,8 @@ class Moments:
         self.rest_bytes = rest_bytes
         #: Steps that have no more than that from their beginning to their end.
         self.stays = set(stays)
-        self.blocks = "blocks" in sys.argv[1]
+        self.blocks = json.loads(sys.argv[1]).get("blocks", False)
+        self.joint = json.loads(sys.argv[1]).get("joint", False)
         self.plan = {}
         self.step = 0
         self.armed = None
@@ -151,8 +154,18 @@ class Noise(layers.Layer):
         return x + keras.random.normal(keras.ops.shape(x), stddev=0.01) if training else x
 
 
+def embedding():
+    """Tokens, whose gradients are rows: three for each that the table has, and the table is larger than what is updated at once."""
+    inside = [layers.Embedding(TOKENS, WIDTH), Gate(), layers.Dense(2 * WIDTH, activation="tanh"), layers.GlobalAveragePooling1D()]
+    model = keras.Sequential([layers.Input((INPUTS,), dtype="int32"), *inside, layers.Dense(OUTPUTS)])
+    model.compile(keras.optimizers.Adam(1e-3), "mse", jit_compile=False)
+    return model
+
+
 def build(given):
     keras.utils.set_random_seed(11)
+    if given.get("tokens"):
+        return embedding()
     # A bias before BatchNorm has no gradient but rounding, which Adam would blow up.
     inside = [layers.Dense(WIDTH, use_bias=False)]
     if not given.get("plain"):
@@ -178,6 +191,8 @@ def build(given):
 def data(steps):
     random_numbers = np.random.default_rng(5)
     rows = BATCH * steps
+    if json.loads(sys.argv[1]).get("tokens"):
+        return random_numbers.integers(0, TOKENS, (rows, INPUTS)), random_numbers.standard_normal((rows, OUTPUTS), "float32")
     return random_numbers.standard_normal((rows, INPUTS), "float32"), random_numbers.standard_normal((rows, OUTPUTS), "float32")
 
 
@@ -199,6 +214,16 @@ def state_of(model, history):
 
         found["shared generator"] = [keras.ops.convert_to_numpy(global_seed_generator().state.value)]
     return found
+
+
+def copied_bytes(model):
+    """What it takes to read the largest weight once: nothing, unless TensorFlow was left to copy it at each read."""
+    if not hog.BFC:
+        return None
+    tf.config.experimental.reset_memory_stats("CPU:0")
+    before = hog.used_bytes()
+    max(model.trainable_variables, key=lambda variable: variable.value.shape.num_elements()).value.read_value()
+    return tf.config.experimental.get_memory_info("CPU:0")["peak"] - before
 
 
 def difference(left, right):
@@ -225,10 +250,12 @@ def wrap(made):
             hog.take(MOMENTS.rest_bytes)
         # As after two failures of an update: in blocks where the optimizer allows it.
         backend.lean = backend.lean or MOMENTS.blocks
+        backend.join(MOMENTS.joint)
         try:
             return train(batch)
         finally:
             hog.give_back()
+            MOMENTS.lean = backend.lean
             MOMENTS.sizes.append(made.kinds["train"].size.size)
 
     def kept():
@@ -281,7 +308,7 @@ def main():
         # Larger sizes are tried again soon.
         sizing.PATIENCE_STEPS, sizing.PATIENCE_FACTOR = 2, 1
     else:
-        sizing.PATIENCE_STEPS = 1 << 30
+        sizing.PATIENCE_STEPS, sizing.MicroBatch._measured = 1 << 30, lambda *_: None
     job.PAUSES_SECONDS = (0.0, 0.0, 0.0)
     x, y = data(steps)
 
@@ -292,6 +319,7 @@ def main():
         wrap(made)
         made._identity = lambda: made._made_for
         history = brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=given.get("verbose", 0))
+        MOMENTS.copied = copied_bytes(model)
         return state_of(model, history), made.kinds["train"]
 
     if hog.BFC:
@@ -306,6 +334,8 @@ def main():
     for step in sorted(chosen.sample(range(2, steps * epochs + 1), given["failures"])):
         moment = chosen.choice(given["moments"])
         part = chosen.randrange(given["parts"]) if moment in ("forward", "backward") else 0
+        # By rows the second large weight is updated when the first has its new values.
+        part = chosen.randrange(2) if given.get("blocks") else part
         MOMENTS.plan[step] = (moment, part)
     found, kind = run(given["size"])
     answer = {
@@ -318,6 +348,8 @@ def main():
         "sizes": MOMENTS.sizes,
         "most_parts": kind.most_parts,
         "steps": kind.steps,
+        "lean": MOMENTS.lean,
+        "copied": MOMENTS.copied,
     }
     print(json.dumps(answer))
 

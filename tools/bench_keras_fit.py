@@ -2,9 +2,9 @@
 
     KERAS_BACKEND=tensorflow python tools/bench_keras_fit.py [ROUNDS]
 
-`unsplit`: brimful.keras.fit against model.fit, with a batch that fits. `in 4`: a batch in four parts against model.fit with batches of
-the size of a part. Printed are the ratio of the least
-wall times, and medians of the ratios of wall time and of CPU time; the targets are 1.02 and 1.10.
+`unsplit`: brimful.keras.fit against model.fit, with a batch that fits as the plan says. `in 4`: a batch in four parts against model.fit
+with batches of the size of a part. Printed are the ratio of the least wall times, and medians of the ratios of wall time and of CPU time;
+the targets are 1.02 and 1.10.
 """
 
 import os
@@ -67,7 +67,8 @@ def compare(make, parts, rounds):
         brimful.keras.fit(fitted, x, y, batch_size=batch, **options)
 
     proposed = planning.propose
-    planning.propose = lambda *args, **kwargs: planning.Proposal(batch // parts)
+    if parts > 1:
+        planning.propose = lambda *args, **kwargs: planning.Proposal(batch // parts)
     try:
         for warm in (own, ours, own, ours):
             warm()

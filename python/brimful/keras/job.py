@@ -8,6 +8,7 @@ again: as they were, if that size went well before (memory that others took may 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -81,7 +82,7 @@ class Job:
         while True:
             try:
                 self._train_parts(kind, data, rows, progress)
-                if self.model.trainable_weights:
+                if self.model.trainable_weights and progress.gradients is not None:
                     self.backend.update(progress.gradients)
                 break
             except BaseException as error:
@@ -286,6 +287,9 @@ class Job:
             if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:
                 # It may fit all the same: the plan is a prediction.
                 kind.size.size = rows
+        if training:
+            needed = (proposal.predicted_bytes or room) + planning.own_bytes(self.model, training)
+            self.backend.join(kind.size.size >= rows and proposal.size == rows and needed <= room)
         self.kinds[name] = kind
         if training or kind.size.size < rows:
             self._say_start(kind, rows, name)
@@ -359,7 +363,7 @@ class Job:
         kind.failures += 1
         progress.failures += 1
         if progress.kept is not None:
-            self.backend.put_back(progress.kept)
+            self._restored(lambda: self.backend.put_back(progress.kept))
             progress.kept = None
         self.backend.release()
         self._undo()
@@ -370,10 +374,19 @@ class Job:
             if progress.pauses >= len(PAUSES_SECONDS):
                 raise DoesNotFit(f"step {step}: the optimizer's update does not fit ({said}). {words.advice(kind.proposal)}")
             # The first time as it was: what others took may be back.
-            self.backend.lean = progress.pauses > 0
+            self.backend.lean = self.backend.lean or progress.pauses > 0
             time.sleep(PAUSES_SECONDS[progress.pauses])
             progress.pauses += 1
             lines.say(f"step {step} ran out of memory in the update: nothing of it was kept, and it is done again")
+            return
+        if self.backend.joint:
+            self.backend.joint = False
+            lines.say(f"step {step} ran out of memory at {tried} samples: the same samples once more, and their update after them")
+            return
+        if self.backend.set_aside(progress.gradients):
+            lines.say(
+                f"step {step} ran out of memory at {tried} samples: what the parts before left waits on the host, the same samples once more"
+            )
             return
         if kind.size.good >= tried and progress.again == 0:
             progress.again = 1
@@ -399,10 +412,14 @@ class Job:
             self._say_findings()
 
     def _undo(self) -> None:
-        """Puts back what a failed update changed, even if others hold the memory for a while: until then the model is neither old nor new."""
+        """Puts back what a failed update changed."""
+        self._restored(self.backend.undo)
+
+    def _restored(self, put_back: Callable[[], None]) -> None:
+        """Puts something back, even if others hold the memory for a while: until then the model is neither old nor new."""
         for pause in (*PAUSES_SECONDS, *UNDO_SECONDS):
             try:
-                self.backend.undo()
+                put_back()
                 return
             except Exception as error:
                 if not failure.is_out_of_memory(error):
@@ -410,7 +427,7 @@ class Job:
                 failure.forget(error)
             self.backend.release()
             time.sleep(pause)
-        raise RuntimeError("an update failed half-way and there is no memory to put the weights back: go on from your last checkpoint")
+        raise RuntimeError("a step failed half-way and there is no memory to put the model back: go on from your last checkpoint")
 
     def _lowered(self) -> bool:
         """Whether mixed precision is allowed, and was not yet in use."""

@@ -41,6 +41,8 @@ class Backend:
         self._made: dict[str, Any] = {}
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
+        #: Whether a whole batch and its update are one.
+        self.joint = False
         self._before: tuple | None = None
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
@@ -114,6 +116,9 @@ class Backend:
     def forget(self) -> None:
         """The model computes in another way from here on: what was traced is out of date."""
         self._made.clear()
+
+    def join(self, fits: bool) -> None:
+        """Nothing: the update is always a call of its own."""
 
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
@@ -232,6 +237,10 @@ class Backend:
             return [old + new for old, new in zip(before, gradients)], after
 
         return step
+
+    def set_aside(self, gradients: list | None) -> bool:
+        """Nothing: gradients of parts are added up, and wait where they are needed."""
+        return False
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was given away."""

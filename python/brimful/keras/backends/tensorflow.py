@@ -1,7 +1,7 @@
 """A training step on TensorFlow, in pieces that can fail and be tried again.
 
-In: a compiled model and parts of batches. Out: gradients, updated weights, logs. The gradients of a batch are complete before the first
-weight changes, so a step that runs out of memory has changed nothing but what `keep` has kept; the update itself is undone when it fails.
+In: a compiled model and parts of batches. Out: gradients, updated weights, logs. A step that runs out of memory has changed nothing but
+what `keep` has kept and what `undo` puts back. The update waits for the gradients of the batch; with room to spare both are one graph.
 Not done: strategies with several replicas.
 """
 
@@ -18,9 +18,9 @@ from keras import tree
 from brimful.fitting import memory
 from brimful.fitting.gpu import gpu_limit_bytes
 
-from .. import state, terms
+from .. import batches, state, terms
 from ..batches import unpacked
-from . import tensorflow_blocks
+from . import tensorflow_assign, tensorflow_blocks
 
 
 class Backend:
@@ -39,8 +39,10 @@ class Backend:
         self._made: dict[str, Any] = {}
         #: Whether Keras's own graph would know how many samples a batch has.
         self.known_rows = True
-        #: After an update has failed: with as little memory as it can be done.
+        #: After an update has failed, or rows were set aside: with as little memory as it can be done.
         self.lean = False
+        #: Whether a whole batch and its update are one graph.
+        self.joint = False
         self._before: list | None = None
 
     def functions(self, job: Any) -> dict:
@@ -113,6 +115,10 @@ class Backend:
         """Nothing: the plan's proposal stands."""
         return start
 
+    def join(self, fits: bool) -> None:
+        """Takes a whole batch and its update as one graph, as Keras does, if old and new values fit beside the activations."""
+        self.joint = fits and bool(self.model.trainable_weights)
+
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()
@@ -135,7 +141,8 @@ class Backend:
     # Training.
 
     def whole(self, data: tuple) -> tuple:
-        """Keras's own step up to the gradients: those, and the logs."""
+        """Keras's own step up to the gradients: those, and the logs. Where the update is part of it, no gradients are left."""
+        joint = self.joint
 
         def step(data: tuple) -> tuple:
             x, y, weights = data
@@ -146,9 +153,15 @@ class Backend:
                 self._track(loss, values, tf.shape(_first(x))[0])
                 scaled = self.model.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, self.model.trainable_weights)
+            if joint:
+                gradients = self._apply(gradients)
             return gradients, self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
 
-        return self._call("whole", step, data)
+        if joint:
+            self._hold()
+        answer = self._call(f"whole {joint}", step, data)
+        self._before = None
+        return answer
 
     def counts(self, data: tuple) -> list:
         """What a part divides its losses by. What does not lead to a number of these is not run."""
@@ -180,20 +193,37 @@ class Backend:
         # Rows of an embedding stay rows, as many as the parts have: added up they would be as large as the embedding, and Keras's
         # optimizers square the rows of a batch before they add those of the same token.
         olds = before or [None] * len(gradients)
-        rows = [[*(old or []), new] if isinstance(new, tf.IndexedSlices) else new for old, new in zip(olds, gradients)]
+        rows = [[*(old or []), self._waiting(new)] if isinstance(new, tf.IndexedSlices) else new for old, new in zip(olds, gradients)]
         return rows, *rest
+
+    def _waiting(self, rows: Any) -> Any:
+        return tensorflow_blocks.to_host(rows) if self.lean else rows
+
+    def set_aside(self, gradients: list | None) -> bool:
+        """Moves rows that wait for the other parts to the host, from now on at once; whether that made room.
+
+        A batch has as many rows as tokens: together they may be larger than the embedding itself.
+        """
+        made_room = False
+        for index, gradient in enumerate(gradients or []):
+            if isinstance(gradient, tf.IndexedSlices):
+                gradient = gradients[index] = [gradient]
+            for part, rows in enumerate(gradient if isinstance(gradient, list) else []):
+                made_room = made_room or not tensorflow_blocks.on_host(rows)
+                gradient[part] = tensorflow_blocks.to_host(rows)
+        self.lean = self.lean or made_room
+        return made_room
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
         weights, optimizer = self.model.trainable_weights, self.model.optimizer
-        if not self.lean:
-            # Handles, not copies: what the update overwrites stays alive until they are dropped.
-            self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
+        if not self.lean and not self._too_many(gradients):
+            self._hold()
             joined = [tensorflow_blocks.joined(gradient) for gradient in gradients]
-            self._call("update", lambda gradients: optimizer.apply_gradients(zip(gradients, weights)), joined)
+            self._call("update", self._apply, joined)
         else:
-            by_rows = {id(weight) for gradient, weight in zip(gradients, weights) if isinstance(gradient, (list, tf.IndexedSlices))}
-            self._before = tensorflow_blocks.read(self._updated(), by_rows)
+            self.set_aside(gradients)
+            self._before = tensorflow_blocks.read(self._updated())
             if tensorflow_blocks.possible(optimizer):
                 held = {id(variable): numbers for variable, numbers in zip(self._updated(), self._before)}
                 tensorflow_blocks.apply(optimizer, gradients, weights, held)
@@ -201,6 +231,25 @@ class Backend:
                 # One operation after the other: a graph runs several at once, each with results as large as a weight.
                 optimizer.apply_gradients(zip(map(tensorflow_blocks.joined, gradients), weights))
         self._before = None
+
+    def _hold(self) -> None:
+        """Handles, not copies: what the update overwrites stays alive until they are dropped."""
+        self._before = self._call("read", lambda: [variable.value for variable in self._updated()], jit=False)
+
+    def _apply(self, gradients: list) -> None:
+        with tensorflow_assign.new_values(self.model.optimizer):
+            self.model.optimizer.apply_gradients(zip(gradients, self.model.trainable_weights))
+
+    def _too_many(self, gradients: list) -> bool:
+        """Whether there is surely no room for the rows of all parts as one tensor, and for new values beside the old ones.
+
+        TensorFlow would wait ten seconds for that memory, each time.
+        """
+        waiting = [part.values for gradient in gradients if isinstance(gradient, list) and len(gradient) > 1 for part in gradient]
+        if not waiting:
+            return False
+        free = self.limit_bytes() - (self.used_bytes() or 0)
+        return sum(map(batches.bytes_of, [*waiting, *self._updated()])) > free
 
     def undo(self) -> None:
         """Puts back what a failed update has changed. Called when its temporaries are gone."""

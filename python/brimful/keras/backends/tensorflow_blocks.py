@@ -21,10 +21,26 @@ BLOCK_BYTES = 2 << 20
 
 def joined(gradient: Any) -> Any:
     """The rows of an embedding from all parts of a batch, as if they came from one."""
-    if not isinstance(gradient, list) or len(gradient) == 1:
-        return gradient[0] if isinstance(gradient, list) else gradient
-    values, indices = tf.concat([part.values for part in gradient], 0), tf.concat([part.indices for part in gradient], 0)
+    if not isinstance(gradient, list):
+        return gradient
+    if len(gradient) == 1 and not on_host(gradient[0]):
+        return gradient[0]
+    values, indices = [part.values for part in gradient], [part.indices for part in gradient]
+    if all(map(on_host, gradient)):
+        values, indices = tensor(np.concatenate(values)), tensor(np.concatenate(indices))
+    else:
+        values, indices = tf.concat(values, 0), tf.concat(indices, 0)
     return tf.IndexedSlices(values, indices, gradient[0].dense_shape)
+
+
+def on_host(rows: Any) -> bool:
+    """Whether these rows wait outside the framework's memory."""
+    return isinstance(rows.values, np.ndarray)
+
+
+def to_host(rows: Any) -> Any:
+    """The rows of one part, where they take nothing from the parts that are still to come."""
+    return rows if on_host(rows) else tf.IndexedSlices(rows.values.numpy(), rows.indices.numpy(), rows.dense_shape)
 
 
 def tensor(numbers: Any) -> Any:
@@ -80,9 +96,8 @@ def _row_bytes(weight: Any) -> int:
 
 
 def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
-    """The results gather on the host: a variable that is once read or written by rows is copied by TensorFlow at each later read."""
+    """Each block is written where it belongs: a variable that is replaced as a whole moves, and leaves a gap in the allocator's pool."""
     slots = {"": weight, **_slots(optimizer, weight)}
-    results = {name: np.empty_like(held[id(slot)]) for name, slot in slots.items()}
     for begin, end in _blocks(weight):
         block, stand_in = _stand_in(optimizer, weight, end - begin)
         inside = {"": block, **_slots(stand_in, block)}
@@ -90,10 +105,10 @@ def _in_blocks(optimizer: Any, gradient: Any, weight: Any, held: dict) -> None:
             inside[name].assign(tensor(held[id(slot)][begin:end]))
         stand_in.iterations.assign(optimizer.iterations)
         stand_in.apply_gradients([(_rows(gradient, begin, end), block)])
-        for name in slots:
-            results[name][begin:end] = inside[name].numpy()
-    for name, slot in slots.items():
-        write(slot, results.pop(name), slot is weight and isinstance(gradient, (list, tf.IndexedSlices)))
+        for name, slot in slots.items():
+            _write_rows(slot, begin, end, inside[name].value)
+    for slot in slots.values():
+        _shared(slot)
 
 
 def _blocks(weight: Any) -> list[tuple[int, int]]:
@@ -140,45 +155,36 @@ def _rows(gradient: Any, begin: int, end: int) -> Any:
         return joined([_rows(part, begin, end) for part in gradient])
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient[begin:end]
+    if on_host(gradient):
+        inside = np.flatnonzero((gradient.indices >= begin) & (gradient.indices < end))
+        values, indices = tensor(gradient.values[inside]), tensor(gradient.indices[inside] - begin)
+        return tf.IndexedSlices(values, indices, (end - begin, *gradient.values.shape[1:]))
     inside = tf.where((gradient.indices >= begin) & (gradient.indices < end))[:, 0]
     shape = tf.concat([[end - begin], tf.shape(gradient.values)[1:]], 0)
     values = tf.gather(gradient.values, inside)
     return tf.IndexedSlices(values, tf.gather(gradient.indices, inside) - tf.cast(begin, gradient.indices.dtype), shape)
 
 
-#: Marks variables for which there was no room beside them: read and written by rows from then on, because TensorFlow waits seconds for
-#: memory before it gives up.
-BY_ROWS = "_brimful_by_rows"
+def read(variables: list) -> list:
+    """The numbers of variables, on the host, with nothing beside them in the framework's memory."""
+    return [_shared(variable).numpy() for variable in variables]
 
 
-def read(variables: list, gathered: set[int]) -> list:
-    """The numbers of variables, on the host. An embedding is read by rows, as its layer does: read as a whole it would be copied first."""
-    return [_read(variable, id(variable) in gathered or BY_ROWS in vars(variable)) for variable in variables]
-
-
-def _read(variable: Any, by_rows: bool) -> Any:
-    if not _large(variable):
-        return variable.numpy()
-    if not by_rows:
-        try:
-            return variable.numpy()
-        except tf.errors.ResourceExhaustedError:
-            vars(variable)[BY_ROWS] = True
-    handle, ranges = variable.value.handle, [tf.range(begin, end) for begin, end in _blocks(variable)]
-    return np.concatenate([tf.raw_ops.ResourceGather(resource=handle, indices=rows, dtype=variable.dtype).numpy() for rows in ranges])
-
-
-def write(variable: Any, numbers: Any, by_rows: bool = False) -> None:
-    """Numbers from the host into a variable, in whatever memory there is left."""
+def write(variable: Any, numbers: Any) -> None:
+    """Numbers from the host into a variable; a large one by rows, without a second place for it."""
     if not _large(variable):
         variable.assign(tensor(numbers))
         return
-    if not by_rows and BY_ROWS not in vars(variable):
-        try:
-            variable.assign(tensor(numbers))
-            return
-        except tf.errors.ResourceExhaustedError:
-            vars(variable)[BY_ROWS] = True
     for begin, end in _blocks(variable):
-        rows = tensor(numbers[begin:end])
-        tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)
+        _write_rows(variable, begin, end, tensor(numbers[begin:end]))
+    _shared(variable)
+
+
+def _write_rows(variable: Any, begin: int, end: int, rows: Any) -> None:
+    tf.raw_ops.ResourceScatterUpdate(resource=variable.value.handle, indices=tf.range(begin, end), updates=rows)
+
+
+def _shared(variable: Any) -> Any:
+    """The variable, read without a copy: once written by rows, TensorFlow copies all of it at each read, in every forward pass."""
+    tf.raw_ops.DisableCopyOnRead(resource=variable.value.handle)
+    return variable

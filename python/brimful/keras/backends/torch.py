@@ -37,6 +37,8 @@ class Backend:
         self.device = torch.cuda.get_device_name(self._torch_device) if self.cuda else "CPU"
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
+        #: Whether a whole batch and its update are one.
+        self.joint = False
         self._before: list | None = None
 
     def functions(self, job: Any) -> dict:
@@ -90,6 +92,9 @@ class Backend:
     def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
         """Nothing: the plan's proposal stands."""
         return start
+
+    def join(self, fits: bool) -> None:
+        """Nothing: the update is always a call of its own."""
 
     def release(self) -> None:
         """Lets go of what a failed attempt left, and of blocks of other sizes."""
@@ -161,6 +166,10 @@ class Backend:
             # In place, so that it cannot fail half-way for want of memory.
             gradients = gradients if before is None else [_add(old, new) for old, new in zip(before, gradients)]
             return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
+
+    def set_aside(self, gradients: list | None) -> bool:
+        """Nothing: gradients of parts are added up, and wait where they are needed."""
+        return False
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
