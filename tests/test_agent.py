@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 PACKAGE = Path(__import__("brimful").__file__).parent
 BOOTSTRAP = str(PACKAGE / "_bootstrap")
 JOBS = TESTS / "agent_jobs"
@@ -32,6 +33,11 @@ def train(updates):
     for _ in range(updates):
         progress.updated(optimizer)
 """
+
+
+def names_us(text):
+    """Whether Brimful shows; the folder that this is in may well be called so."""
+    return "brimful" in text.replace(str(ROOT), "")
 
 
 class Ear:
@@ -125,7 +131,7 @@ def test_pytorch(ear):
     messages = ear.messages
     check_form(ear.datagrams)
     assert run.returncode == 1 and run.stderr.rstrip().endswith("ValueError: this row cannot be read")
-    assert "brimful" not in run.stderr
+    assert not names_us(run.stderr)
     assert {message["pid"] for message in messages} == {seen["pid"], seen["child"][0]}
     frameworks = of_kind(messages, "framework")
     assert [message["name"] for message in frameworks] == ["torch"] * 2 and frameworks[0]["version"].startswith("2.")
@@ -257,7 +263,7 @@ def test_hooks_are_called_once_after_an_import_and_leave_no_frame(tmp_path):
     run = python("-c", HOOKS, PYTHONPATH=os.pathsep.join([str(PACKAGE.parent), str(tmp_path)]))
     lines = run.stdout.splitlines()
     assert lines[:2] == ["['sys']", "['sys', 5]"], run.stderr
-    assert "brimful" not in lines[2] and "exec_and_call" not in lines[2] and lines[2].endswith("'<module>'] ['sys', 5]")
+    assert not names_us(lines[2]) and "exec_and_call" not in lines[2] and lines[2].endswith("'<module>'] ['sys', 5]")
     assert run.stderr == "brimful: mine is not followed: LookupError: of the hook\n"
 
 
@@ -276,7 +282,7 @@ def test_a_process_without_a_framework_pays_for_little_and_sends_nothing(ear):
     plain = python("-c", script)
     extra = "'brimful.agent'"
     assert run.stdout == plain.stdout.replace("[],", f"[{extra}],").replace("True]", "False]")
-    assert "brimful" not in child.stdout and run.stderr == child.stderr == "" and ear.datagrams == []
+    assert not names_us(child.stdout) and run.stderr == child.stderr == "" and ear.datagrams == []
 
 
 def test_a_python_that_has_no_brimful_is_followed(ear, tmp_path):
@@ -335,6 +341,7 @@ if __name__ == "__main__":
         process.join()
         print(process.pid, process.exitcode)
     import threading
+    time.sleep(0.1)  # What is sent is 50 ms apart.
     thread = threading.Thread(target=train, args=(2,))
     thread.start()
     thread.join()
@@ -353,7 +360,7 @@ def test_processes_count_for_themselves(ear, tmp_path):
     assert (run.returncode, run.stderr) == (4, "")
     assert {str(message["pid"]) for message in messages} == {forked, spawned, own}
     assert last_step(messages, int(forked)) == last_step(messages, int(spawned)) == 7
-    # What leaves by `os._exit` may keep its last 50 ms to itself; the thread's steps came long after the first.
+    # What leaves by `os._exit` may keep its last 50 ms to itself.
     assert last_step(messages, int(own)) >= 6
 
 
