@@ -6,12 +6,13 @@ In: a description as JSON. Out: one line of JSON: what failed, where, and the la
 import json
 import random
 import sys
+import types
 
 import brimful.keras
 import keras
 import memory_hog as hog
 import numpy as np
-from brimful.fitting import sizing
+from brimful.fitting import failure, sizing
 from brimful.keras import api, job, planning, state
 from keras import layers
 
@@ -30,11 +31,14 @@ class Moments:
         self.stays = set(stays)
         self.blocks = json.loads(sys.argv[1]).get("blocks", False)
         self.joint = json.loads(sys.argv[1]).get("joint", False)
+        #: Each step is begun before the last one is done.
+        self.ahead = json.loads(sys.argv[1]).get("ahead", False)
         self.plan = {}
         self.step = 0
         self.armed = None
         self.used = None
         self.failures = []
+        self.said = []
         self.reached = []
         self.sizes = []
         #: What the pool held before each attempt that failed, and after it.
@@ -132,6 +136,9 @@ elif BACKEND == "torch":
         return optimizer
 
 else:
+    from brimful.keras.backends import jax_ahead
+
+    AHEAD_STEP = jax_ahead.Ahead.step
     Adam = keras.optimizers.Adam
 
     def gate(x):
@@ -244,13 +251,14 @@ def wrap(made):
     train, release, keep, update, failed = made.train, backend.release, backend.keep, backend.update, made._failed
 
     def trained(batch):
-        MOMENTS.begin_step()
+        if not MOMENTS.ahead:
+            MOMENTS.begin_step()
         if MOMENTS.step in MOMENTS.stays:
             hog.settle()
             hog.take(MOMENTS.rest_bytes)
         # As after two failures of an update: in blocks where the optimizer allows it.
         backend.lean = backend.lean or MOMENTS.blocks
-        backend.join(MOMENTS.joint)
+        backend.join(1 if MOMENTS.joint else 0)
         try:
             return train(batch)
         finally:
@@ -289,6 +297,33 @@ def wrap(made):
         setattr(backend, name, _failing(name, getattr(backend, name)))
     if BACKEND == "jax":
         backend.update = _failing("optimizer", backend.update)
+        backend.begin_whole = _failing("begun", backend.begin_whole)
+    if MOMENTS.ahead:
+        wrap_ahead(made, backend)
+
+
+def wrap_ahead(made, backend):
+    """The same for steps that are begun ahead: after a failure they are begun ahead again, which they are not otherwise."""
+    begin, failed, forget = AHEAD_STEP, made.failed_ahead, failure.forget
+
+    def begun(ahead, values, iterator):
+        MOMENTS.begin_step()
+        if "train" in made.kinds:
+            backend.joint = backend.runs_ahead = True
+            made.kinds["train"].failures = 0
+        return begin(ahead, values, iterator)
+
+    def forgotten(error):
+        said = forget(error)
+        MOMENTS.said.append(said)
+        return said
+
+    def recovered(rows):
+        MOMENTS.failures.append((MOMENTS.step, rows, 0, MOMENTS.said[-1][:160]))
+        failed(rows)
+
+    jax_ahead.Ahead.step, made.failed_ahead = begun, recovered
+    jax_ahead.failure = types.SimpleNamespace(is_out_of_memory=failure.is_out_of_memory, forget=forgotten)
 
 
 def _failing(name, function):
@@ -331,7 +366,9 @@ def main():
         hog.limit_address_space(given["room_mib"] << 20)
     MOMENTS = Moments(int(given["rest_mib"] * (1 << 20)), given.get("stays", ()))
     chosen = random.Random(given["seed"])
-    for step in sorted(chosen.sample(range(2, steps * epochs + 1), given["failures"])):
+    # A step that is begun ahead gives the memory back one step later; its program is compiled in the second step, which needs memory.
+    possible = range(3, steps * epochs + 1, 3) if given.get("ahead") else range(2, steps * epochs + 1)
+    for step in sorted(chosen.sample(possible, given["failures"])):
         moment = chosen.choice(given["moments"])
         part = chosen.randrange(given["parts"]) if moment in ("forward", "backward") else 0
         # By rows the second large weight is updated when the first has its new values.

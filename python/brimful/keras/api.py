@@ -104,6 +104,7 @@ def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bo
         _running.discard(id(model))
         # The user's arrays are the user's to let go of.
         job.rows = {}
+        job.backend.rest()
         for name in functions:
             model.__dict__.pop(f"make_{name}", None)
             model.__dict__[name] = before[name]

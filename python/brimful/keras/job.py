@@ -54,6 +54,8 @@ class Job:
         self.said: set = set()
         #: Arrays that stay where they are, by whose numbers of rows Keras passes.
         self.rows: dict[str, Any] = {}
+        #: Plans of earlier calls, by batch.
+        self.planned: dict = {}
         self._made_for = self._identity()
 
     def still_fits(self, model: Any) -> bool:
@@ -70,6 +72,24 @@ class Job:
     def takes(self, step: str) -> bool:
         """Whether a step is Keras's own: another one is the user's, and runs as it is."""
         return getattr(type(self.model), step) is getattr(keras.Model, step)
+
+    def runs_whole(self, rows: int) -> bool:
+        """Whether training steps of so many samples went well as a whole, and none has failed."""
+        kind = self.kinds.get("train")
+        return kind is not None and not kind.failures and rows <= min(kind.size.size, kind.size.good)
+
+    def stepped(self, rows: int) -> None:
+        """A step went well that was not taken here."""
+        kind = self.kinds["train"]
+        kind.steps += 1
+        kind.size.good = max(kind.size.good, rows)
+
+    def failed_ahead(self, rows: int) -> None:
+        """Such a step ran out of memory, and is taken here now."""
+        kind = self.kinds["train"]
+        kind.failures += 1
+        self.backend.release()
+        lines.say(f"step {kind.steps + 1} ran out of memory at {rows} samples: the same samples once more, and each step is waited for now")
 
     # One step of each kind.
 
@@ -269,7 +289,11 @@ class Job:
         room = max(0, limit - others)
         learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
         job = self if training and learnt.start(about(room)) is None else None
-        proposal = planning.propose(self.model, rows, data, room, training, job) if room else planning.Proposal()
+        if training:
+            self.backend.join(0)
+        proposal = planning.propose(self.model, rows, data, room, training, job, self.planned) if room else planning.Proposal()
+        if training and job is None:
+            self.backend.join(planning.copies(self.model, rows, proposal, room))
         known = learnt.start(about(room))
         start = proposal.size if known is None else known
         if known is not None and proposal.size and learnt.too_large(about(room)) is None:
@@ -287,9 +311,8 @@ class Job:
             if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:
                 # It may fit all the same: the plan is a prediction.
                 kind.size.size = rows
-        if training:
-            needed = (proposal.predicted_bytes or room) + planning.own_bytes(self.model, training)
-            self.backend.join(kind.size.size >= rows and proposal.size == rows and needed <= room)
+        if training and kind.size.size < rows:
+            self.backend.join(0)
         self.kinds[name] = kind
         if training or kind.size.size < rows:
             self._say_start(kind, rows, name)
@@ -381,7 +404,7 @@ class Job:
             return
         if self.backend.joint:
             self.backend.joint = False
-            lines.say(f"step {step} ran out of memory at {tried} samples: the same samples once more, and their update after them")
+            lines.say(f"step {step} ran out of memory at {tried} samples: the same samples once more, with less held beside them")
             return
         if self.backend.set_aside(progress.gradients):
             lines.say(
@@ -434,6 +457,7 @@ class Job:
         if self.allow != "numerics" or not numerics.lower(self.model):
             return False
         self.backend.forget()
+        self.planned.clear()
         self.findings.append(findings.Finding("numerics", numerics.TEXT))
         lines.say(f"not even one sample fits: {numerics.TEXT}")
         self.said.add("numerics")

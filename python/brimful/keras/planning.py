@@ -44,13 +44,19 @@ def own_bytes(model: Any, training: bool) -> int:
     return _variables_bytes(variables)
 
 
-def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, job: Any = None) -> Proposal:
+def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, job: Any = None, kept: dict | None = None) -> Proposal:
     """The largest part of the batch that fits into the room, as the plan says, or the framework's compiler where it knows better.
 
     room_bytes: what this job may hold, its variables included and what others hold left out.
+    kept: plans of earlier calls, by batch. One that fitted as a whole and still does is not made again: that may take longer than a step.
     """
-    proposal = _planned(model, rows, data, room_bytes, training)
+    kept = {} if kept is None else kept
+    batch = (training, *(tuple(leaf.shape) for leaf in tree.flatten(data) if hasattr(leaf, "shape")))
+    proposal = kept.get(batch)
+    if proposal is None or proposal.size != rows or (proposal.predicted_bytes or 0) > room_bytes:
+        proposal = kept[batch] = _planned(model, rows, data, room_bytes, training)
     if job is not None:
+        job.backend.join(copies(model, rows, proposal, room_bytes))
         size = job.backend.proposed(job, data, rows, proposal.size, job.limit_bytes())
         if size is not None and size != proposal.size:
             proposal = Proposal(size, remedies=proposal.remedies)
@@ -84,6 +90,13 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
     if not parts["max_batch"] and not in_update:
         proposal.least_bytes = one["peak"].get("floor_bytes") or one["peak"]["low_bytes"]
     return proposal
+
+
+def copies(model: Any, rows: int, proposal: Proposal, room_bytes: int) -> int:
+    """How many times the weights and the optimizer's state fit beside the step of a whole batch."""
+    if proposal.size != rows or proposal.predicted_bytes is None:
+        return 0
+    return max(0, room_bytes - proposal.predicted_bytes) // max(1, own_bytes(model, training=True))
 
 
 def _plan(described: str, request: dict) -> dict:

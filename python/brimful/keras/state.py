@@ -20,14 +20,14 @@ from brimful.fitting import failure
 from . import findings
 
 
-def changed_by_forward(model: Any) -> list:
-    """Moving averages, metrics and seeds. Frozen weights do not change, however large they are."""
+def changed_by_forward(model: Any, shared: bool = True) -> list:
+    """Moving averages, metrics and seeds, with or without the one that layers share. Frozen weights do not change, however large they are."""
     frozen = {id(variable) for layer in model._flatten_layers() for variable in getattr(layer, "_trainable_variables", ())}
     moving = [variable for variable in model.non_trainable_variables if id(variable) not in frozen]
-    return moving + list(model.metrics_variables) + _shared_seed()
+    return moving + list(model.metrics_variables) + (shared_seed() if shared else [])
 
 
-def _shared_seed() -> list:
+def shared_seed() -> list:
     """The generator behind random numbers without a seed, if any were drawn. JAX cannot draw from it inside a step."""
     generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     return [generator.state] if generator is not None and keras.backend.backend() != "jax" else []

@@ -2,12 +2,14 @@
 
 In: a compiled model, its state as Keras passes it, and parts of batches. Out: gradients, the new state, logs. Arrays never change, and
 none is given away to a call that may fail: a step that runs out of memory leaves the state as it was. Each call is waited for, because an
-error would otherwise come to light much later. Not done: several devices or processes.
+error would otherwise come to light much later; where there is room to hold what a step began with, the next is begun before that
+(`jax_ahead`). Not done: several devices or processes.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 from typing import Any
 
 import jax
@@ -19,6 +21,7 @@ from brimful.fitting import memory
 from .. import state, terms
 from ..batches import unpacked
 from . import jax_sizes
+from .jax_ahead import Ahead
 
 TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
 TEST = ("trainable", "non_trainable", "metrics")
@@ -44,6 +47,9 @@ class Backend:
         #: Whether a whole batch and its update are one.
         self.joint = False
         self._before: tuple | None = None
+        #: Where there is room for it: steps that are begun before the last one is done.
+        self.ahead: Ahead | None = None
+        self.runs_ahead = False
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
 
@@ -75,8 +81,12 @@ class Backend:
 
             return function
 
+        train = over(job.train, TRAIN)
+        self.ahead = Ahead(self, job, train)
+        # Callbacks and the end of an epoch ask for the variables through this.
+        self.model.__dict__["jax_state_sync"] = self.ahead.sync
         return {
-            "train_function": over(job.train, TRAIN),
+            "train_function": self.ahead.step if steps == 1 else train,
             "test_function": over(job.test, TEST),
             "predict_function": over(job.predict, PREDICT),
         }
@@ -87,6 +97,7 @@ class Backend:
         self.model.reset_metrics()
         held = tuple([variable.value for variable in self._variables(name)] for name in TRAIN)
         logs, after = train(held, iter([data]))
+        after = self.ahead.current(after)
         for name, values in zip(TRAIN, after):
             for variable, value in zip(self._variables(name), values):
                 variable.assign(value)
@@ -117,8 +128,16 @@ class Backend:
         """The model computes in another way from here on: what was traced is out of date."""
         self._made.clear()
 
-    def join(self, fits: bool) -> None:
-        """Nothing: the update is always a call of its own."""
+    def join(self, copies: int) -> None:
+        """One program for a whole batch and its update, as Keras does, if the new state fits beside the old one."""
+        self.joint = copies > 0 and bool(self.model.trainable_variables)
+        # The compiler is to say first what the program needs.
+        self.runs_ahead = False
+
+    def rest(self) -> None:
+        """After the last step of a call: nothing is held."""
+        self.ahead = None
+        self.model.__dict__.pop("jax_state_sync", None)
 
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
@@ -141,15 +160,19 @@ class Backend:
         return keras.StatelessScope(state_mapping=mapping, **{"collect_losses": True, **options})
 
     def asked(self, ask: Any, *args: Any) -> Any:
-        """What a function says that calls the model outside a step. As one program: else JAX compiles each operation by itself."""
+        """What a function says that calls the model outside a step. As one program: else JAX compiles each operation by itself.
+
+        With all digits of the numbers: a GPU multiplies with ten bits, and two numbers of samples differ by more than rounding then.
+        """
 
         def inside(values: dict, *args: Any) -> Any:
             with self.scope(values):
                 return ask(*args)
 
-        if self.model.run_eagerly or not self.model.jit_compile:
-            return inside(self.values, *args)
-        return jax.block_until_ready(jax.jit(inside)(self.values, *args))
+        with jax.default_matmul_precision("highest"):
+            if self.model.run_eagerly or not self.model.jit_compile:
+                return inside(self.values, *args)
+            return jax.block_until_ready(jax.jit(inside)(self.values, *args))
 
     def _variables(self, name: str) -> list:
         if name == "optimizer":
@@ -163,13 +186,31 @@ class Backend:
     # Training.
 
     def whole(self, data: tuple) -> tuple:
-        """Keras's own step up to the gradients: those, and the logs."""
+        """Keras's own step up to the gradients: those, and the logs. Where the update is part of it, no gradients are left."""
+        if self.joint:
+            logs, self.values = self._call("whole and update", self._whole_and_update(), self.values, data)
+            return None, logs
         gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
         return gradients, logs
 
+    def begin_whole(self, values: dict, data: tuple) -> tuple:
+        """A whole batch and its update, not waited for: the logs and the state that there will be."""
+        return self._jitted("whole and update", self._whole_and_update())(values, data)
+
     def whole_program(self, data: tuple) -> Any:
         """The same, compiled and not run."""
-        return self._program("whole", self._whole(), self.values, data)
+        name, step = ("whole and update", self._whole_and_update()) if self.joint else ("whole", self._whole())
+        return self._program(name, step, self.values, data)
+
+    def _whole_and_update(self) -> Any:
+        whole = self._whole()
+
+        def step(values: dict, data: tuple) -> tuple:
+            gradients, moving, metrics, logs = whole(values, data)
+            trainable, optimizer = self.model.optimizer.stateless_apply(values["optimizer"], gradients, values["trainable"])
+            return logs, dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics))))
+
+        return step
 
     def _whole(self) -> Any:
         def step(values: dict, data: tuple) -> tuple:
@@ -361,12 +402,26 @@ class Backend:
             return None
         # Where the device does not tell what is in use, what is left of the machine's memory is the room.
         room = limit_bytes - (self.used_bytes() or 0)
-        if jax_sizes.fits_whole(self, data, room):
+        whole_bytes = self._whole_bytes(data)
+        # Twice: the next step is begun while what this one began with is still there.
+        self.runs_ahead = self.joint and 2 * whole_bytes <= room
+        if self.joint and whole_bytes > room:
+            self.joint = False
+            whole_bytes = self._whole_bytes(data)
+        if whole_bytes <= room:
             return rows
         rule = job.rule_for(data, rows)
         if rule is None:
             return start
         return jax_sizes.largest(self, data, rule, job._collects(rows), start if start and start < rows else max(1, rows // 2), room)
+
+    def _whole_bytes(self, data: tuple) -> float:
+        """What a whole batch needs beside the state and itself. Asked once for each shape: tracing takes longer than small steps."""
+        shapes = tuple((tuple(leaf.shape), str(leaf.dtype)) for leaf in tree.flatten(data) if hasattr(leaf, "shape"))
+        key = f"bytes {self.joint} {shapes}"
+        if self._made.get(key, math.inf) == math.inf:
+            self._made[key] = jax_sizes.whole_bytes(self, data)
+        return self._made[key]
 
 
 def _share_type() -> str:

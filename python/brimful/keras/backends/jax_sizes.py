@@ -17,9 +17,9 @@ from .. import batches
 TRIES = 4
 
 
-def fits_whole(backend: Any, data: tuple, room_bytes: int) -> bool:
-    """Whether the batch fits as it stands."""
-    return _bytes(lambda: backend.whole_program(data)) <= room_bytes
+def whole_bytes(backend: Any, data: tuple) -> float:
+    """What the batch as it stands needs beside the state and itself."""
+    return _bytes(lambda: backend.whole_program(data))
 
 
 def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:

@@ -115,9 +115,12 @@ class Backend:
         """Nothing: the plan's proposal stands."""
         return start
 
-    def join(self, fits: bool) -> None:
+    def join(self, copies: int) -> None:
         """Takes a whole batch and its update as one graph, as Keras does, if old and new values fit beside the activations."""
-        self.joint = fits and bool(self.model.trainable_weights)
+        self.joint = copies > 0 and bool(self.model.trainable_weights)
+
+    def rest(self) -> None:
+        """Nothing: what a step holds goes with it."""
 
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
@@ -317,8 +320,14 @@ class Backend:
         return concatenated(pieces)
 
     def asked(self, ask: Any, *args: Any) -> Any:
-        """What a function says that calls the model outside a step."""
-        return ask(*args)
+        """What a function says that calls the model outside a step. With all digits of the numbers: a GPU may multiply with ten bits."""
+        experimental = tf.config.experimental
+        coarse = experimental.tensor_float_32_execution_enabled()
+        experimental.enable_tensor_float_32_execution(False)
+        try:
+            return ask(*args)
+        finally:
+            experimental.enable_tensor_float_32_execution(coarse)
 
     def others(self) -> list:
         """State of layers that is neither BatchNorm's nor a seed, by its path."""

@@ -40,6 +40,8 @@ class Backend:
         #: Whether a whole batch and its update are one.
         self.joint = False
         self._before: list | None = None
+        self._lists: dict[str, list] = {}
+        self._forward_copies, self._update_copies = Copies(), Copies()
 
     def functions(self, job: Any) -> dict:
         """What Keras's loop calls for each batch, by the names it has there."""
@@ -65,6 +67,7 @@ class Backend:
     def build(self, data: tuple, training: bool) -> None:
         """Variables that Keras would make in the first step: a failure there would leave some of them."""
         state.build(self.model, data, training)
+        self._lists.clear()
 
     # What memory there is.
 
@@ -93,12 +96,18 @@ class Backend:
         """Nothing: the plan's proposal stands."""
         return start
 
-    def join(self, fits: bool) -> None:
-        """Nothing: the update is always a call of its own."""
+    def join(self, copies: int) -> None:
+        """Where there is room for them, the copies that an update is undone from stay from step to step."""
+        self.joint = copies > 0 and bool(self.model.trainable_weights)
+
+    def rest(self) -> None:
+        """After the last step of a call: nothing is held."""
+        self._update_copies.forget()
 
     def release(self) -> None:
         """Lets go of what a failed attempt left, and of blocks of other sizes."""
         self.model.zero_grad()
+        self._update_copies.forget()
         gc.collect()
         if self.cuda:
             torch.cuda.empty_cache()
@@ -108,24 +117,35 @@ class Backend:
     def keep(self) -> tuple:
         """Moving averages, seeds and metrics as they are, and PyTorch's own random state."""
         random = [torch.get_rng_state()] + ([torch.cuda.get_rng_state(self._torch_device)] if self.cuda else [])
-        return [variable.value.detach().clone() for variable in self._small()], random
+        # The generator that layers share may be made by the first step.
+        variables = self._listed("forward", lambda: state.changed_by_forward(self.model, shared=False)) + state.shared_seed()
+        return self._forward_copies.made(_tensors(variables)), random
 
     def put_back(self, kept: tuple) -> None:
-        values, random = kept
-        with torch.no_grad():
-            for variable, value in zip(self._small(), values):
-                variable.value.copy_(value)
+        copies, random = kept
+        _copy(*copies)
         torch.set_rng_state(random[0])
         if self.cuda:
             torch.cuda.set_rng_state(random[1], self._torch_device)
 
-    def _small(self) -> list:
-        return state.changed_by_forward(self.model)
+    def _listed(self, name: str, find: Any) -> list:
+        """Variables of the model: Keras looks through all layers for them, each time that it is asked."""
+        if name not in self._lists:
+            self._lists[name] = list(find())
+        return self._lists[name]
+
+    def _weights(self) -> list:
+        return self._listed("weights", lambda: self.model.trainable_weights)
 
     def asked(self, ask: Any, *args: Any) -> Any:
-        """What a function says that calls the model outside a step."""
-        with torch.no_grad():
-            return ask(*args)
+        """What a function says that calls the model outside a step. With all digits of the numbers: a GPU may multiply with ten bits."""
+        cudnn, precision = torch.backends.cudnn, torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            with torch.no_grad(), cudnn.flags(cudnn.enabled, cudnn.benchmark, deterministic=cudnn.deterministic, allow_tf32=False):
+                return ask(*args)
+        finally:
+            torch.set_float32_matmul_precision(precision)
 
     # Training.
 
@@ -140,7 +160,7 @@ class Backend:
             return gradients, self.model.compute_metrics(x, y, _detached(y_pred), sample_weight=weights)
 
     def _gradients(self, loss: Any) -> list:
-        weights = [variable.value for variable in self.model.trainable_weights]
+        weights = [variable.value for variable in self._weights()]
         if not weights:
             return []
         return list(torch.autograd.grad(loss, weights, allow_unused=True))
@@ -173,21 +193,22 @@ class Backend:
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was changed."""
+        updated = _tensors(self._weights() + self._listed("optimizer", lambda: self.model.optimizer.variables))
         with torch.no_grad():
-            self._before = [tensor.to("cpu", copy=True) if self.lean else tensor.clone() for tensor in self._updated()]
-            self.model.optimizer.apply(gradients, self.model.trainable_weights)
+            if self.lean:
+                self._before = updated, [tensor.to("cpu", copy=True) for tensor in updated]
+            else:
+                self._before = self._update_copies.made(updated)
+            self.model.optimizer.apply(gradients, self._weights())
         self._before = None
+        if self.lean or not self.joint:
+            self._update_copies.forget()
 
     def undo(self) -> None:
         """Puts back what a failed update has changed."""
         if self._before is not None:
-            with torch.no_grad():
-                for tensor, value in zip(self._updated(), self._before):
-                    tensor.copy_(value)
+            _copy(*self._before)
             self._before = None
-
-    def _updated(self) -> list:
-        return [variable.value.detach() for variable in [*self.model.trainable_weights, *self.model.optimizer.variables]]
 
     def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
@@ -236,6 +257,44 @@ class Backend:
 
     def _forward(self, x: Any, training: bool) -> Any:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+
+
+class Copies:
+    """Copies of tensors, in memory that is taken once: to take it anew in each step would cost more than to fill it."""
+
+    def __init__(self) -> None:
+        self._held: list = []
+
+    def made(self, tensors: list) -> tuple[list, list]:
+        """These tensors, and copies of them as they are now."""
+        alike = len(tensors) == len(self._held) and all(
+            (copy.shape, copy.dtype, copy.device) == (tensor.shape, tensor.dtype, tensor.device)
+            for copy, tensor in zip(self._held, tensors)
+        )
+        if not alike:
+            self._held = [torch.empty_like(tensor) for tensor in tensors]
+        _copy(self._held, tensors)
+        return tensors, self._held
+
+    def forget(self) -> None:
+        """Gives the memory back."""
+        self._held = []
+
+
+def _tensors(variables: list) -> list:
+    return [variable.value.detach() for variable in variables]
+
+
+def _copy(into: list, tensors: list) -> None:
+    """All values at once, from the second list into the first: one kernel for each type of numbers where the device has one."""
+    by_type: dict[tuple, tuple[list, list]] = {}
+    for target, source in zip(into, tensors):
+        targets, sources = by_type.setdefault((target.dtype, target.device, source.device), ([], []))
+        targets.append(target)
+        sources.append(source)
+    with torch.no_grad():
+        for targets, sources in by_type.values():
+            torch._foreach_copy_(targets, sources)
 
 
 def _add(old: Any, new: Any) -> Any:
