@@ -58,6 +58,8 @@ class Moments:
             return
         self.armed = None
         self.reached.append((self.step, moment))
+        # What a step before did not miss.
+        hog.give_back()
         hog.settle()
         hog.take(self.rest_bytes)
 

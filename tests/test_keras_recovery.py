@@ -56,7 +56,7 @@ LIMITED = {
     "tensorflow, parts": ("tensorflow", None, transient(38, 20, INSIDE + BETWEEN, size=48, scaled=True, room_mib=500)),
     "jax": ("jax", None, transient(38, 20, ["forward", "optimizer"], room_mib=500)),
     "jax, parts": ("jax", None, transient(38, 20, ["forward", "optimizer", "finish"], size=48, scaled=True, room_mib=500)),
-    "jax, ahead": ("jax", None, transient(12, 20, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=8)),
+    "jax, ahead": ("jax", None, transient(12, 20, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=4)),
     "torch": ("torch", None, transient(24, 13, INSIDE, room_mib=1000)),
     "torch, copies kept": ("torch", None, transient(9, 6, INSIDE, joint=True, room_mib=1000)),
     "torch, parts": ("torch", None, transient(24, 13, INSIDE + BETWEEN, size=48, scaled=True, room_mib=1000)),

@@ -115,9 +115,9 @@ def sizes(make):
 class Hog:
     """Takes the memory away before chosen calls of the backend, and gives it back when the call has failed."""
 
-    def __init__(self, backend, every):
+    def __init__(self, backend, every, names=("gradients", "update")):
         self.backend, self.every, self.calls, self.failures = backend, every, 0, 0
-        for name in ("gradients", "update"):
+        for name in names:
             setattr(backend, name, self.around(getattr(backend, name)))
 
     def around(self, call):
@@ -147,6 +147,31 @@ class Hog:
         return held
 
 
+class PatientHog(Hog):
+    """Gives it back only when the failure was noticed: a step that is begun ahead fails later."""
+
+    def __init__(self, backend, every):
+        self.held = []
+        super().__init__(backend, every, ("begin_whole",))
+        release = backend.release
+
+        def released():
+            self.failures += bool(self.held)
+            self.held.clear()
+            release()
+
+        backend.release = released
+
+    def around(self, call):
+        def hogged(*args):
+            self.calls += 1
+            if self.calls % self.every == 0:
+                self.held += self.take()
+            return call(*args)
+
+        return hogged
+
+
 def piece(size):
     if BACKEND == "torch":
         import torch
@@ -157,17 +182,33 @@ def piece(size):
     return jax.block_until_ready(jax.numpy.zeros(size, "uint8"))
 
 
+def few_images():
+    return *convolutions()[:2], 64
+
+
 def failures():
+    """In parts: memory that is away before a part or an update."""
+    injected("failures", lambda backend: Hog(backend, 3), convolutions, steps=10, size=200)
+
+
+def failures_of_whole_batches():
+    """Batches that fit, and their updates; on JAX a step that was begun ahead, after which each step is waited for."""
+    hog = PatientHog if BACKEND == "jax" else lambda backend, every: Hog(backend, every, ("whole", "update"))
+    injected("failures of whole batches", lambda backend: hog(backend, 5), few_images, steps=30)
+
+
+def injected(what, hog, make, **options):
+    """The same training thrice: plainly, again for what chance makes of it, and with failures."""
     hogs = []
     with lines.quiet():
-        plain = fit(convolutions, steps=10, size=200)[0].get_weights()
-        again = fit(convolutions, steps=10, size=200)[0].get_weights()
-        model, kind = fit(convolutions, steps=10, size=200, injected=lambda backend: hogs.append(Hog(backend, 3)))
+        plain = fit(make, **options)[0].get_weights()
+        again = fit(make, **options)[0].get_weights()
+        model, kind = fit(make, **options, injected=lambda backend: hogs.append(hog(backend)))
     most = max(abs(value).max() for value in plain)
     difference = max(abs(one - other).max() for one, other in zip(plain, model.get_weights())) / most
     noise = max(abs(one - other).max() for one, other in zip(plain, again)) / most
     write(
-        "failures",
+        what,
         injected=hogs[0].failures,
         recovered=kind.failures,
         difference=float(difference),
@@ -182,6 +223,7 @@ def main():
 
         torch.cuda.set_per_process_memory_fraction(FRACTION)
     named = {"convolutions": lambda: sizes(convolutions), "attention": lambda: sizes(attention), "failures": failures}
+    named["whole"] = failures_of_whole_batches
     for section in [named[name] for name in sys.argv[2:] or named]:
         try:
             section()

@@ -54,7 +54,7 @@ class Job:
         self.said: set = set()
         #: Arrays that stay where they are, by whose numbers of rows Keras passes.
         self.rows: dict[str, Any] = {}
-        #: Plans of earlier calls, by batch.
+        #: What earlier calls found out: plans by batch, and sizes that do not change.
         self.planned: dict = {}
         self._made_for = self._identity()
 
@@ -138,7 +138,7 @@ class Job:
             if progress.parts and progress.seeds:
                 backend.set_seeds(state.varied(progress.seeds, progress.parts))
             share = (end - begin) / rows
-            part = batches.part(data, begin, end)
+            part = backend.part(data, begin, end)
             before = None if self._watched else backend.others()
             gradients, loss, values, predicted = backend.gradients(part, rule, share, progress.counts, progress.gradients, collect)
             if before is not None:
@@ -189,7 +189,7 @@ class Job:
             begin, end = progress.done, self._next_end(kind, rows, progress)
             progress.trying = end - begin
             progress.kept = backend.keep()
-            part = batches.part(data, begin, end)
+            part = backend.part(data, begin, end)
             loss, values, predicted = backend.test_part(part, rule, (end - begin) / rows, progress.counts, collect)
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
@@ -206,7 +206,7 @@ class Job:
             try:
                 begin, end = progress.done, self._next_end(kind, rows, progress)
                 progress.trying = end - begin
-                progress.predictions.append(self.backend.predict(batches.part(data, begin, end)))
+                progress.predictions.append(self.backend.predict(self.backend.part(data, begin, end)))
                 progress.done, progress.parts, progress.again = end, progress.parts + 1, 0
                 continue
             except Exception as error:
@@ -239,11 +239,10 @@ class Job:
         """The metrics of the whole batch, when all of its parts are done."""
         progress.trying = 0
         progress.kept = self.backend.keep()
-        loss, values = sum(progress.losses[1:], progress.losses[0]), [sum(each[1:], each[0]) for each in zip(*progress.values)]
         if type(self.model).compute_metrics is keras.Model.compute_metrics:
             # Keras's metrics do not look at the inputs, which may be large.
             data = (None, *data[1:])
-        return self.backend.finish(data, rows, loss, values, progress.predictions if collect else None)
+        return self.backend.finish(data, rows, progress.losses, progress.values, progress.predictions if collect else None)
 
     def _counts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> list:
         """What the whole batch divides its losses by: needed before the first part's gradient."""
@@ -252,7 +251,7 @@ class Job:
         total: list = []
         for begin, end in sizing.parts(rows, kind.size.size):
             progress.trying = end - begin
-            found = self.backend.counts(batches.part(data, begin, end))
+            found = self.backend.counts(self.backend.part(data, begin, end))
             total = found if not total else [old + new for old, new in zip(total, found)]
         return total
 
@@ -285,7 +284,7 @@ class Job:
             advice = words.advice(planning.propose(self.model, rows, data, max(limit, 1), training))
             raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
         used = self.backend.used_bytes() or 0
-        others = max(0, used - planning.own_bytes(self.model, training))
+        others = max(0, used - planning.own_bytes(self.model, training, self.planned))
         room = max(0, limit - others)
         learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
         job = self if training and learnt.start(about(room)) is None else None
@@ -293,7 +292,7 @@ class Job:
             self.backend.join(0)
         proposal = planning.propose(self.model, rows, data, room, training, job, self.planned) if room else planning.Proposal()
         if training and job is None:
-            self.backend.join(planning.copies(self.model, rows, proposal, room))
+            self.backend.join(planning.copies(self.model, rows, proposal, room, self.planned))
         known = learnt.start(about(room))
         start = proposal.size if known is None else known
         if known is not None and proposal.size and learnt.too_large(about(room)) is None:

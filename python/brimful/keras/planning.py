@@ -36,12 +36,18 @@ def _variables_bytes(variables: list) -> int:
     return sum(batches.bytes_of(variable) for variable in variables)
 
 
-def own_bytes(model: Any, training: bool) -> int:
-    """What the model's variables hold already; the plan counts them itself."""
+def own_bytes(model: Any, training: bool, kept: dict) -> int:
+    """What the model's variables hold already; the plan counts them itself.
+
+    kept: what earlier calls found out. Large models have thousands of variables.
+    """
     variables = list(model.variables)
     if training and model.optimizer is not None:
         variables += list(model.optimizer.variables)
-    return _variables_bytes(variables)
+    known = ("own", training, len(variables))
+    if known not in kept:
+        kept[known] = _variables_bytes(variables)
+    return kept[known]
 
 
 def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, job: Any = None, kept: dict | None = None) -> Proposal:
@@ -56,7 +62,7 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
     if proposal is None or proposal.size != rows or (proposal.predicted_bytes or 0) > room_bytes:
         proposal = kept[batch] = _planned(model, rows, data, room_bytes, training)
     if job is not None:
-        job.backend.join(copies(model, rows, proposal, room_bytes))
+        job.backend.join(copies(model, rows, proposal, room_bytes, kept))
         size = job.backend.proposed(job, data, rows, proposal.size, job.limit_bytes())
         if size is not None and size != proposal.size:
             proposal = Proposal(size, remedies=proposal.remedies)
@@ -92,11 +98,11 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
     return proposal
 
 
-def copies(model: Any, rows: int, proposal: Proposal, room_bytes: int) -> int:
+def copies(model: Any, rows: int, proposal: Proposal, room_bytes: int, kept: dict) -> int:
     """How many times the weights and the optimizer's state fit beside the step of a whole batch."""
     if proposal.size != rows or proposal.predicted_bytes is None:
         return 0
-    return max(0, room_bytes - proposal.predicted_bytes) // max(1, own_bytes(model, training=True))
+    return max(0, room_bytes - proposal.predicted_bytes) // max(1, own_bytes(model, True, kept))
 
 
 def _plan(described: str, request: dict) -> dict:

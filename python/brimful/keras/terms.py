@@ -193,3 +193,8 @@ def part_counts(model: Any, x: Any, y: Any, y_pred: Any, weights: Any) -> list:
 def trackers(model: Any) -> list:
     """Keras's means of the single losses, where there are several."""
     return list(getattr(model._compile_loss, "metrics", None) or [])
+
+
+def added(losses: list, values: list[list]) -> tuple[Any, list]:
+    """The loss of a batch, and each of several, from those of its parts."""
+    return sum(losses[1:], losses[0]), [sum(each[1:], each[0]) for each in zip(*values)]

@@ -14,11 +14,12 @@ from typing import Any
 
 import jax
 import keras
+import numpy as np
 from keras import tree
 
 from brimful.fitting import memory
 
-from .. import state, terms
+from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
 from .jax_ahead import Ahead
@@ -143,6 +144,20 @@ class Backend:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()
 
+    def part(self, data: tuple, begin: int, end: int) -> tuple:
+        """Some of the samples of a batch, in order. From arrays on the device as one program: by itself each would be one."""
+        leaves = [leaf for leaf in tree.flatten(data) if leaf is not None]
+        total = batches.rows(data)
+        if (begin, end) == (0, total) or not all(isinstance(leaf, jax.Array) and leaf.shape[:1] == (total,) for leaf in leaves):
+            return batches.part(data, begin, end)
+
+        size = end - begin
+
+        def cut(data: tuple, first: Any) -> tuple:
+            return tree.map_structure(lambda leaf: None if leaf is None else jax.lax.dynamic_slice_in_dim(leaf, first, size), data)
+
+        return self._call(f"part {size}", cut, data, begin)
+
     # What a forward pass changes.
 
     def keep(self) -> tuple:
@@ -257,8 +272,8 @@ class Backend:
     def _part_args(self, data: tuple, share: float, counts: list, before: list | None) -> tuple:
         if before is None:
             # One program for all parts: compiling a second one takes longer than adding zeros.
-            before = [jax.numpy.zeros_like(value) for value in self.values["trainable"]]
-        return self.values, data, jax.numpy.asarray(share, _share_type()), counts, before
+            before = self._call("zeros", lambda values: [jax.numpy.zeros_like(value) for value in values], self.values["trainable"])
+        return self.values, data, _share(share), counts, before
 
     def _gradients(self, rule: terms.Rule, collect: bool) -> Any:
         def step(values: dict, data: tuple, share: Any, counts: list, before: list) -> tuple:
@@ -307,23 +322,23 @@ class Backend:
             self.values[name] = [jax.device_put(copy) if old.is_deleted() else old for old, copy in zip(held, copies)]
         self._before = None
 
-    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+    def finish(self, data: tuple, rows: int, losses: list, values: list[list], predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
 
-        def metrics(held: dict, data: tuple, rows: Any, loss: Any, losses: list, predicted: Any) -> tuple:
+        def metrics(held: dict, data: tuple, rows: Any, losses: list, values: list[list], predictions: list | None) -> tuple:
             x, y, weights = data
+            loss, values = terms.added(losses, values)
             with self.scope(held) as scope:
                 self.model._loss_tracker.update_state(loss, sample_weight=rows)
-                for tracker, value in zip(terms.trackers(self.model), losses):
+                for tracker, value in zip(terms.trackers(self.model), values):
                     tracker.update_state(value, sample_weight=rows)
-                if predicted is None:
+                if predictions is None:
                     logs = self.model.get_metrics_result()
                 else:
-                    logs = self.model.compute_metrics(x, y, state.without_masks(predicted), sample_weight=weights)
+                    logs = self.model.compute_metrics(x, y, state.without_masks(self.concatenate(predictions)), sample_weight=weights)
             return logs, self._after(scope, "metrics", held)
 
-        predicted = None if predictions is None else self.concatenate(predictions)
-        args = ({"metrics": self.values["metrics"]}, data, rows, loss, values, predicted)
+        args = ({"metrics": self.values["metrics"]}, data, rows, losses, values, predictions)
         logs, self.values["metrics"] = self._call(f"finish {predictions is None}", metrics, *args)
         return logs
 
@@ -345,7 +360,7 @@ class Backend:
                     self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
             return loss, losses, state.with_masks(y_pred) if collect else None, self._after(scope, "metrics", values)
 
-        args = (self.values, data, jax.numpy.asarray(share, _share_type()), counts)
+        args = (self.values, data, _share(share), counts)
         loss, losses, predicted, self.values["metrics"] = self._call(f"test_part {collect}", step, *args)
         return loss, losses, predicted
 
@@ -424,5 +439,6 @@ class Backend:
         return self._made[key]
 
 
-def _share_type() -> str:
-    return "float64" if keras.backend.floatx() == "float64" else "float32"
+def _share(share: float) -> Any:
+    """A number of the type of the weights, on the host: an array on the device would be a program of its own."""
+    return np.asarray(share, "float64" if keras.backend.floatx() == "float64" else "float32")

@@ -126,6 +126,10 @@ class Backend:
         """Lets go of what a failed attempt left in cycles of references."""
         gc.collect()
 
+    def part(self, data: tuple, begin: int, end: int) -> tuple:
+        """Some of the samples of a batch, in order."""
+        return batches.part(data, begin, end)
+
     # What a forward pass changes.
 
     def keep(self) -> list:
@@ -267,7 +271,7 @@ class Backend:
     def _updated(self) -> list:
         return [*self.model.trainable_weights, *self.model.optimizer.variables]
 
-    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+    def finish(self, data: tuple, rows: int, losses: list, values: list[list], predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
 
         def metrics(data: tuple, rows: Any, loss: Any, values: list, predicted: Any) -> dict:
@@ -278,6 +282,7 @@ class Backend:
             return self.model.compute_metrics(x, y, state.without_masks(predicted), sample_weight=weights)
 
         predicted = None if predictions is None else concatenated(predictions)
+        loss, values = terms.added(losses, values)
         return self._call(f"finish {predictions is None}", metrics, data, tf.constant(rows), loss, values, predicted)
 
     def _track(self, loss: Any, values: list, rows: Any) -> None:

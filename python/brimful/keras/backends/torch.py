@@ -14,7 +14,7 @@ from keras import tree
 
 from brimful.fitting import memory
 
-from .. import state, terms
+from .. import batches, state, terms
 from ..batches import unpacked
 
 
@@ -112,6 +112,10 @@ class Backend:
         if self.cuda:
             torch.cuda.empty_cache()
 
+    def part(self, data: tuple, begin: int, end: int) -> tuple:
+        """Some of the samples of a batch, in order."""
+        return batches.part(data, begin, end)
+
     # What a forward pass changes.
 
     def keep(self) -> tuple:
@@ -163,7 +167,15 @@ class Backend:
         weights = [variable.value for variable in self._weights()]
         if not weights:
             return []
-        return list(torch.autograd.grad(loss, weights, allow_unused=True))
+        # As Keras does, and not `autograd.grad`: that leaves some in another order in memory than their weights, which optimizers then
+        # update one by one.
+        for weight in weights:
+            weight.grad = None
+        loss.backward(inputs=weights)
+        gradients = [weight.grad for weight in weights]
+        for weight in weights:
+            weight.grad = None
+        return gradients
 
     def counts(self, data: tuple) -> list:
         """What a part divides its losses by."""
@@ -183,8 +195,7 @@ class Backend:
             if not collect:
                 self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
             values = [value.detach() for value in values]
-            # In place, so that it cannot fail half-way for want of memory.
-            gradients = gradients if before is None else [_add(old, new) for old, new in zip(before, gradients)]
+            gradients = gradients if before is None else _added(before, gradients)
             return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
 
     def set_aside(self, gradients: list | None) -> bool:
@@ -210,9 +221,10 @@ class Backend:
             _copy(*self._before)
             self._before = None
 
-    def finish(self, data: tuple, rows: int, loss: Any, values: list, predictions: list | None) -> dict:
+    def finish(self, data: tuple, rows: int, losses: list, values: list[list], predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
         x, y, weights = data
+        loss, values = terms.added(losses, values)
         with torch.no_grad():
             self.model._loss_tracker.update_state(loss, sample_weight=rows)
             for tracker, value in zip(terms.trackers(self.model), values):
@@ -297,10 +309,12 @@ def _copy(into: list, tensors: list) -> None:
             torch._foreach_copy_(targets, sources)
 
 
-def _add(old: Any, new: Any) -> Any:
-    if old is None or new is None:
-        return new if old is None else old
-    return old.add_(new)
+def _added(before: list, gradients: list) -> list:
+    """The sums, in place, so that it cannot fail half-way for want of memory. A weight that a part does not use has no gradient there."""
+    both = [(old, new) for old, new in zip(before, gradients) if old is not None and new is not None]
+    if both:
+        torch._foreach_add_(*map(list, zip(*both)))
+    return [new if old is None else old for old, new in zip(before, gradients)]
 
 
 def _own_weights(data: tuple) -> tuple:
