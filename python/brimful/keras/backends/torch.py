@@ -164,7 +164,7 @@ class Backend:
             return gradients, self.model.compute_metrics(x, y, _detached(y_pred), sample_weight=weights)
 
     def _gradients(self, loss: Any) -> list:
-        weights = [variable.value for variable in self._weights()]
+        weights = _parameters(self._weights())
         if not weights:
             return []
         # As Keras does, and not `autograd.grad`: that leaves some in another order in memory than their weights, which optimizers then
@@ -293,8 +293,13 @@ class Copies:
         self._held = []
 
 
+def _parameters(variables: list) -> list:
+    """The tensors of variables. Keras's own `value` asks ten questions before it answers, and large models have thousands of them."""
+    return [variable.value if variable._value is None else variable._value for variable in variables]
+
+
 def _tensors(variables: list) -> list:
-    return [variable.value.detach() for variable in variables]
+    return [tensor.detach() for tensor in _parameters(variables)]
 
 
 def _copy(into: list, tensors: list) -> None:
