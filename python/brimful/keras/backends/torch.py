@@ -168,10 +168,10 @@ class Backend:
         if not weights:
             return []
         # As Keras does, and not `autograd.grad`: that leaves some in another order in memory than their weights, which optimizers then
-        # update one by one.
+        # update one by one, and it takes time to find the way to chosen weights.
         for weight in weights:
             weight.grad = None
-        loss.backward(inputs=weights)
+        loss.backward()
         gradients = [weight.grad for weight in weights]
         for weight in weights:
             weight.grad = None
