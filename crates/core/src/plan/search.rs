@@ -157,9 +157,10 @@ fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &[usize], effect: Ef
     let (change, outcome) = apply(context, tried[last].remedy, &outcome, Orders::Several)?;
     let surely = context.simulator.run(&change.setup, Orders::Several).ok().filter(|surely| surely.fits);
     if before.is_empty() {
-        // What the list says of it is then known for several orders, too.
-        let max_batch = largest_batch(&change, &outcome);
-        tried[last] = Tried { change, outcome, max_batch, fits: surely.is_some(), ..tried[last] };
+        // What the list says of it is then known for several orders, too, and its peak is the set's.
+        let (max_batch, fits) = (largest_batch(&change, &outcome), surely.is_some());
+        let outcome = surely.clone().unwrap_or(outcome);
+        tried[last] = Tried { change, outcome, max_batch, fits, ..tried[last] };
     }
     let surely = surely?;
     Some(FitPlan {
