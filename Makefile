@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
+.PHONY: help build demo test rust test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -18,14 +18,22 @@ demo: package ## The story of a job that does not fit: planned, run, explained, 
 	$(VENV)/bin/python tools/demo.py
 
 # What is compiled once gains nothing from being kept in pieces for the next time: a third of its compiling would go into that.
+# The environment of the tests comes over the network, without a word, while the crates are compiled.
 test: export CARGO_INCREMENTAL := 0
-test: lint test-rust test-python ## Everything that CI runs
+test: ## Everything that CI runs
+	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
+	$(MAKE) --no-print-directory test-python
+
+# One after the other: they wait for each other's lock.
+rust:
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-rust
 
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
 
 test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
-	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 # The pages are tested in a real browser; where none can be had, those tests are skipped by name, and nothing fails.
 browser: ## Install Chromium for the tests of pages, where that is allowed

@@ -13,6 +13,22 @@ from keras_models import CASES
 
 ROOT = Path(__file__).parent.parent
 BINARY = ROOT / "target" / "release" / "brimful"
+#: Files that take minutes, the longest first. Two workers take a file each in this order: a long one that came last would keep one of
+#: them busy while the other has nothing left to do.
+LONGEST = (
+    "test_keras_gradients.py",
+    "test_keras_recovery.py",
+    "test_fit_examples.py",
+    "test_fit_command.py",
+    "test_docs.py",
+    "test_demo.py",
+    "test_data_frameworks.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first, the others as they come."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @dataclass(frozen=True)

@@ -211,21 +211,27 @@ fn number_after(title: &str, word: &str) -> u64 {
 }
 
 /// The job that a remedy's title describes, where only the job changes.
-fn job_of(remedy: &RemedyReport, job: &Job) -> Option<Job> {
+fn job_of(id: &str, title: &str, job: &Job) -> Option<Job> {
     let mut changed = job.clone();
-    match remedy.id.as_str() {
-        "smaller_batch" => changed.batch = number_after(&remedy.title, "batches of "),
+    match id {
+        "smaller_batch" => changed.batch = number_after(title, "batches of "),
         "micro_batches" => {
-            changed.micro_batches = number_after(&remedy.title, "batch as ");
+            changed.micro_batches = number_after(title, "batch as ");
             changed.optimizer.accumulate_steps = changed.micro_batches as u32;
         }
         "lighter_optimizer" => {
-            let name = if remedy.title.contains("with Lion") { "lion" } else { "sgd" };
+            let name = if title.contains("with Lion") { "lion" } else { "sgd" };
             changed.optimizer = OptimizerConfig::named(name);
         }
         _ => return None,
     }
     Some(changed)
+}
+
+/// The remedy that is the cheapest way by itself.
+fn chosen_alone(report: &Report) -> Option<&RemedyReport> {
+    let [id] = &report.cheapest_fit.as_ref()?.remedies[..] else { return None };
+    report.remedies.iter().find(|remedy| remedy.id == *id)
 }
 
 fn checked(report: &Report) {
@@ -251,6 +257,11 @@ fn checked(report: &Report) {
     if let Some(set) = &report.cheapest_fit {
         assert_eq!(report.verdict, Verdict::DoesNotFit);
         assert!(!set.remedies.is_empty() && set.peak_bytes <= usable.unwrap());
+        assert_eq!(set.remedies.len(), set.changes.len());
+        if let Some(alone) = chosen_alone(report) {
+            assert_eq!((alone.peak_bytes, alone.time_cost), (set.peak_bytes, set.time_cost), "{alone:?}");
+            assert_eq!(alone.title, set.changes[0].title);
+        }
     }
 }
 
@@ -266,9 +277,20 @@ proptest! {
         // What a remedy says is what its job gives when it is simulated by itself.
         let model = chain.model(&ModelChange::default()).unwrap();
         for remedy in &report.remedies {
-            if let Some(changed) = job_of(remedy, &job) {
-                let high = Runs::new(&model, &changed, Orders::One).predict(changed.micro_batch()).high_bytes;
+            if let Some(changed) = job_of(&remedy.id, &remedy.title, &job) {
+                // The one that is proposed is simulated in several orders.
+                let proposed = chosen_alone(&report).is_some_and(|chosen| chosen.id == remedy.id);
+                let orders = if proposed { Orders::Several } else { Orders::One };
+                let high = Runs::new(&model, &changed, orders).predict(changed.micro_batch()).high_bytes;
                 prop_assert_eq!(remedy.peak_bytes, high + context_bytes(device), "{:?}", remedy);
+            }
+        }
+        // And what the cheapest set says of its members, of which some are gentler there than alone.
+        if let Some(set) = &report.cheapest_fit {
+            let members = set.remedies.iter().zip(&set.changes);
+            if let Some(changed) = members.clone().try_fold(job, |job, (id, change)| job_of(id, &change.title, &job)) {
+                let high = Runs::new(&model, &changed, Orders::Several).predict(changed.micro_batch()).high_bytes;
+                prop_assert_eq!(set.peak_bytes, high + context_bytes(device), "{:?}", set);
             }
         }
     }

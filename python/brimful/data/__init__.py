@@ -17,12 +17,24 @@ from __future__ import annotations
 try:
     import numpy  # noqa: F401
 except ImportError as missing:
-    raise ImportError("brimful.data gives arrays of NumPy: pip install numpy") from missing
+    raise ImportError("brimful.data needs numpy, which is not installed: pip install numpy") from missing
 
 from .dataset import Dataset, open
 from .engines import sql
-from .errors import BelowFloor, BudgetHeldByCaller, DataError, FileUnreadable
+from .errors import BelowFloor, BudgetHeldByCaller, DataError, FileUnreadable, LibraryMissing
 from .lazy import Array, array
 from .loader import Loader
 
-__all__ = ["Array", "BelowFloor", "BudgetHeldByCaller", "DataError", "Dataset", "FileUnreadable", "Loader", "array", "open", "sql"]
+__all__ = [
+    "Array",
+    "BelowFloor",
+    "BudgetHeldByCaller",
+    "DataError",
+    "Dataset",
+    "FileUnreadable",
+    "LibraryMissing",
+    "Loader",
+    "array",
+    "open",
+    "sql",
+]

@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .errors import DataError
-
-
-def pyarrow() -> Any:
-    """The library, or a sentence that says how to get it."""
-    try:
-        import pyarrow
-    except ImportError as missing:
-        raise DataError("this needs pyarrow, which is not installed: pip install pyarrow") from missing
-    return pyarrow
+from .errors import library
 
 
 def column_type(pa: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
@@ -41,7 +32,7 @@ def reader(loader: Any) -> Any:
     """The next epoch."""
     import numpy
 
-    pa = pyarrow()
+    pa = library("pyarrow", asker="as_arrow()")
     schema = pa.schema([(name, column_type(pa, numpy.dtype(kind), shape)) for name, kind, shape in loader.fields])
 
     def batches() -> Iterator[Any]:

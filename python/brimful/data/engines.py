@@ -15,8 +15,7 @@ from typing import Any
 from brimful.fitting.memory import human
 
 from . import settings
-from .arrow import pyarrow
-from .errors import DataError
+from .errors import DataError, library
 from .writers import replaced
 
 #: DuckDB's peak was up to 1.63 times its limit where results were streamed.
@@ -33,10 +32,7 @@ def sql(query: str, memory: str | int | None = None, scratch: str | os.PathLike 
 
     Joins, sorts and groups that do not fit go to the scratch folder. Rows come in any order unless the query says ``order by``.
     """
-    try:
-        import duckdb
-    except ImportError as missing:
-        raise DataError("brimful.data.sql asks DuckDB, which is not installed: pip install duckdb") from missing
+    duckdb = library("duckdb", asker="brimful.data.sql")
     budget, _ = settings.memory_bytes(memory)
     return Query(duckdb, query, budget, scratch, threads)
 
@@ -79,7 +75,7 @@ class Query:
 
     def as_arrow(self, batch_rows: int | None = None) -> Any:
         """A `pyarrow.RecordBatchReader` of the result."""
-        pyarrow()
+        library("pyarrow", asker="as_arrow()")
         fits = self.memory_bytes // BATCH_SHARE // (8 * max(1, len(self.columns)))
         return self._relation.to_arrow_reader(batch_rows or max(1, min(MOST_ROWS, fits)))
 
@@ -134,21 +130,18 @@ class Query:
 
 def ray_dataset(dataset: Any) -> Any:
     """Ray Data over the same files."""
-    try:
-        import ray.data
-    except ImportError as missing:
-        raise DataError('to_ray() needs Ray Data, which is not installed: pip install "ray[data]"') from missing
     import glob
 
+    data = library("ray.data", asker="to_ray()")
     kind, wanted = dataset.format, dataset._wanted
     paths = [found for path in dataset.paths for found in ([path] if os.path.exists(path) else sorted(glob.glob(path)))]
     chosen = None if wanted["columns"] is None else [*wanted["columns"], *wanted["labels"]]
     if kind == "parquet":
-        return ray.data.read_parquet(paths, columns=chosen)
+        return data.read_parquet(paths, columns=chosen)
     if kind == "images":
         size = dataset._opening["image_size"]
-        return ray.data.read_images(paths, size=None if size is None else tuple(size))
-    readers = {"csv": ray.data.read_csv, "npy": ray.data.read_numpy, "jsonl": ray.data.read_json}
+        return data.read_images(paths, size=None if size is None else tuple(size))
+    readers = {"csv": data.read_csv, "npy": data.read_numpy, "jsonl": data.read_json}
     if kind not in readers:
         raise DataError(f"Ray Data has no reader for {kind}: write the files as Parquet first (brimful data convert)")
     options = {}

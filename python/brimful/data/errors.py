@@ -1,13 +1,21 @@
 """What can go wrong between files and batches. Each error is one sentence that says where, and what to do.
 
-The extension raises these. A `DataError` is a `ValueError`: what was asked for, or what a file holds, cannot be used.
+The extension raises most of these. A `DataError` is a `ValueError`: what was asked for, or what a file holds, cannot be used.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from brimful import needed
+
 
 class DataError(ValueError):
     """Data that cannot be read, or not as asked for."""
+
+
+class LibraryMissing(DataError, ImportError):
+    """A library that this needs and that is not installed."""
 
 
 class FileUnreadable(DataError, OSError):
@@ -34,3 +42,11 @@ class BudgetHeldByCaller(DataError, MemoryError):
 
     def __reduce__(self) -> tuple:
         return type(self), (str(self), self.batches, self.memory_bytes)
+
+
+def library(name: str, asker: str) -> ModuleType:
+    """A module that the user's Python has, or a `LibraryMissing` that says how to get it."""
+    try:
+        return needed.library(name, asker)
+    except ModuleNotFoundError as missing:
+        raise LibraryMissing(str(missing)) from None

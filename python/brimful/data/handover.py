@@ -8,7 +8,6 @@ is PyTorch's own, and so a copy; it is counted, and taken out of the budget.
 from __future__ import annotations
 
 import gc
-import importlib
 import math
 import weakref
 from collections.abc import Callable
@@ -18,33 +17,24 @@ import numpy
 
 from brimful.fitting.memory import human
 
-from .errors import BelowFloor, BudgetHeldByCaller, DataError
+from .errors import BelowFloor, BudgetHeldByCaller, DataError, library
 
 FRAMEWORKS = ("numpy", "torch", "jax", "tensorflow")
 #: What pinned copies may take of the budget.
 PINNED_SHARE = 4
 
 
-def framework(name: str) -> Any:
-    """The module, or a sentence that says how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as missing:
-        raise DataError(f'to="{name}" needs {name}, which is not installed: pip install {name}') from missing
-
-
 def converter(to: str, pins: Pins) -> Callable[[Any], Any]:
     """From a NumPy array to the framework's."""
     if to not in FRAMEWORKS:
         raise DataError(f"to is {to!r}: write one of {', '.join(FRAMEWORKS)}")
+    framework = library(to, asker=f'to="{to}"')
     if to == "torch":
-        torch = framework("torch")
-        return pins.copy if pins.wanted else torch.from_numpy
+        return pins.copy if pins.wanted else framework.from_numpy
     if to == "jax":
-        framework("jax")
         return _jax
     if to == "tensorflow":
-        return _tensorflow(framework("tensorflow"))
+        return _tensorflow(framework)
     return lambda array: array
 
 
@@ -82,7 +72,7 @@ class Pins:
             return
         if to != "torch":
             raise DataError('pin=True is PyTorch\'s: write to="torch" too')
-        torch = framework("torch")
+        torch = library("torch", asker='to="torch"')
         if not torch.cuda.is_available():
             raise DataError("pin=True needs a GPU that PyTorch sees: pinned memory is what a GPU reads by itself")
         self.notes.append(f"up to {human(self.most_bytes)} of the budget are PyTorch's pinned memory: each batch is copied there once")

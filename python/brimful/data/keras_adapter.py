@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from .errors import DataError
+from .errors import DataError, library
 
 
 @functools.cache
@@ -37,6 +37,7 @@ def loader_class(loader: type) -> type:
 
 def adapter(loader: Any) -> Any:
     """An adapter of its own."""
+    library("keras", asker="as_keras()")
     return _adapter()(loader)
 
 

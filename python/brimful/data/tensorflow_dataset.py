@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .handover import framework
+from .errors import library
 
 
 def spec(loader: Any, tf: Any) -> Any:
@@ -19,7 +19,7 @@ def spec(loader: Any, tf: Any) -> Any:
 
 def dataset(loader: Any, epochs: Callable[[], Iterator[Any]] | None = None, tuples: bool = False) -> Any:
     """The dataset; `epochs` gives an iterator over the arrays of an epoch, and Keras wants even a single input in a tuple."""
-    tf = framework("tensorflow")
+    tf = library("tensorflow", asker="as_tf()")
 
     def batches() -> Iterator[Any]:
         raw = loader._raw(None) if epochs is None else epochs()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from . import arrow
-from .errors import DataError, FileUnreadable
+from .errors import DataError, FileUnreadable, library
 
 #: Room for the shape, which is known at the end.
 HEADER_BYTES = 256
@@ -99,7 +99,7 @@ class ParquetWriter:
 
     def __init__(self, path: Path) -> None:
         self.path, self.writer = path, None
-        self.pa = arrow.pyarrow()
+        self.pa = library("pyarrow", asker="writing Parquet")
 
     def write(self, columns: dict[str, Any]) -> None:
         """Rows that follow, by column."""

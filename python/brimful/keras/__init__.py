@@ -7,13 +7,15 @@
 In: what Keras takes. Out: what Keras gives. Keras's own loop, callbacks and logs run; what is inside a step is done in parts
 (`job`), on TensorFlow, JAX or PyTorch (`backends`). Not done: several devices or ranks.
 
-Keras is imported when a name is first used.
+Keras is imported when a name is first used: where it is missing, one sentence says so.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from brimful.needed import library
 
 if TYPE_CHECKING:
     from .api import evaluate, fit, predict
@@ -27,6 +29,7 @@ _LAZY = {"Plan": "prediction", "Step": "step", "evaluate": "api", "fit": "api", 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
+        library("keras", asker=__name__)
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

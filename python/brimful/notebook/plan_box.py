@@ -130,15 +130,14 @@ def _help(report: dict[str, Any]) -> str:
     if report["verdict"] == "fits" or not report["remedies"]:
         return ""
     context, framework = report["breakdown"]["context"], "torch" if report["job"]["framework"] == "torch" else "keras"
-    known = {remedy["id"]: remedy for remedy in report["remedies"]}
     pieces = []
     cheapest = report["cheapest_fit"]
-    chosen = [known[name] for name in (cheapest or {"remedies": []})["remedies"] if name in known]
-    if chosen:
-        titles = ", and ".join(remedy["title"] for remedy in chosen)
+    changes = cheapest["changes"] if cheapest else []
+    if changes:
+        titles = ", and ".join(change["title"] for change in changes)
         outcome = f"{human(cheapest['peak_bytes'] - context)}; {_EFFECTS[cheapest['same_result']]}; {_time(cheapest['time_cost'])}."
         pieces += [drawing.title("Cheapest way to fit"), drawing.paragraph(f"{titles}. {outcome}")]
-        pieces += [drawing.code(remedy["apply"][framework]) for remedy in chosen if remedy["apply"].get(framework)]
+        pieces += [drawing.code(change["apply"][framework]) for change in changes if change["apply"].get(framework)]
     ordered = sorted(report["remedies"], key=lambda remedy: not remedy["fits"])
     # "And one more" takes as much room as the one.
     count = len(ordered) if len(ordered) <= _REMEDIES + 1 else _REMEDIES

@@ -8,13 +8,15 @@ In: the user's model, an example batch and how it is trained. Out: a `Plan`. The
 kernels that the GPU would run (`kernels`, `autocast`, `scratch`); the allocator, the verdict and the remedies are Rust's. Not counted:
 other streams, other processes, several GPUs. `Step` trains; `split`, `accumulate` and `recover` are for loops of one's own.
 
-PyTorch is imported when a name is first used: `command` can then say in one sentence why it cannot be.
+PyTorch is imported when a name is first used: where it is missing, one sentence says so.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from brimful.needed import library
 
 if TYPE_CHECKING:
     from .accumulation import accumulate
@@ -39,6 +41,7 @@ _LAZY = {
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
+        library("torch", asker=__name__)
         return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 

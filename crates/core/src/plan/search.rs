@@ -11,7 +11,7 @@ use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::sets::{self, Member};
 use super::setup::Setup;
 use super::simulate::{Orders, Outcome};
-use crate::report::{FitPlan, RemedyReport, Verdict};
+use crate::report::{FitChange, FitPlan, RemedyReport, Verdict};
 
 /// Threads that simulate side by side.
 const THREADS: usize = 2;
@@ -151,19 +151,25 @@ fn cheapest(context: &Context<'_>, tried: &mut [Tried]) -> Option<FitPlan> {
 fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &[usize], effect: Effect) -> Option<FitPlan> {
     let (&last, before) = set.split_last()?;
     let mut outcome = context.base.clone();
+    let mut changes = Vec::new();
     for &index in before {
-        outcome = apply(context, tried[index].remedy, &outcome, Orders::One)?.1;
+        let (change, after) = apply(context, tried[index].remedy, &outcome, Orders::One)?;
+        changes.push(FitChange { title: change.title, apply: change.apply });
+        outcome = after;
     }
     let (change, outcome) = apply(context, tried[last].remedy, &outcome, Orders::Several)?;
     let surely = context.simulator.run(&change.setup, Orders::Several).ok().filter(|surely| surely.fits);
+    changes.push(FitChange { title: change.title.clone(), apply: change.apply.clone() });
     if before.is_empty() {
-        // What the list says of it is then known for several orders, too.
-        let max_batch = largest_batch(&change, &outcome);
-        tried[last] = Tried { change, outcome, max_batch, fits: surely.is_some(), ..tried[last] };
+        // What the list says of it is then known for several orders, too, and its peak is the set's.
+        let (max_batch, fits) = (largest_batch(&change, &outcome), surely.is_some());
+        let outcome = surely.clone().unwrap_or(outcome);
+        tried[last] = Tried { change, outcome, max_batch, fits, ..tried[last] };
     }
     let surely = surely?;
     Some(FitPlan {
         remedies: set.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        changes,
         peak_bytes: context.device_bytes(&surely),
         same_result: effect.same_result(),
         time_cost: context.time_cost(&surely),

@@ -99,9 +99,7 @@ impl Report {
         }
         page.heading("remedies", if self.verdict == Verdict::Fits { "What would save more" } else { "What helps" });
         if let Some(plan) = self.cheapest_fit.as_ref().filter(|plan| !plan.remedies.is_empty()) {
-            let chosen: Vec<_> =
-                plan.remedies.iter().filter_map(|id| self.remedies.iter().find(|remedy| remedy.id == *id)).collect();
-            let titles: Vec<&str> = chosen.iter().map(|remedy| remedy.title.as_str()).collect();
+            let titles: Vec<&str> = plan.changes.iter().map(|change| change.title.as_str()).collect();
             page.paragraph(&format!(
                 "Cheapest way to fit: {}. Then {}; {}; {}.",
                 titles.join(", and "),
@@ -109,7 +107,7 @@ impl Report {
                 effect(plan.same_result),
                 time(plan.time_cost)
             ));
-            for code in chosen.iter().filter_map(|remedy| self.code(remedy)) {
+            for code in plan.changes.iter().filter_map(|change| self.code(&change.apply)) {
                 page.html(&format!("<pre>{}</pre>", escape(code)));
             }
         }
@@ -124,7 +122,7 @@ impl Report {
         ]];
         for remedy in &self.remedies {
             let bytes = self.without_context(remedy.peak_bytes);
-            let code = self.code(remedy).map_or(String::new(), |code| {
+            let code = self.code(&remedy.apply).map_or(String::new(), |code| {
                 format!("<details><summary>Show</summary><pre>{}</pre></details>", escape(code))
             });
             let batch = remedy.max_batch.map_or(Cell::default(), |most| Cell::number(&most.to_string(), most as f64));
@@ -139,10 +137,6 @@ impl Report {
             ]);
         }
         page.table("Changes that need less memory", false, &rows);
-    }
-
-    fn code<'a>(&self, remedy: &'a super::RemedyReport) -> Option<&'a str> {
-        if self.is_torch() { remedy.apply.torch.as_deref() } else { remedy.apply.keras.as_deref() }
     }
 
     fn steps(&self, page: &mut Page) {

@@ -266,12 +266,23 @@ pub struct Apply {
 pub struct FitPlan {
     /// Their ids.
     pub remedies: Vec<String>,
+    /// What each of them is here: behind others, a gentler form may do than alone.
+    pub changes: Vec<FitChange>,
     /// The peak with all of them.
     pub peak_bytes: u64,
     /// What they do to the result together.
     pub same_result: SameResult,
     /// Their joint time cost.
     pub time_cost: f64,
+}
+
+/// A remedy as a part of a set.
+#[derive(Clone, Debug, Serialize)]
+pub struct FitChange {
+    /// One line.
+    pub title: String,
+    /// Code that applies it.
+    pub apply: Apply,
 }
 
 /// Something to know about the prediction.

@@ -10,7 +10,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use super::{Moment, RemedyReport, Report, SameResult, Verdict};
+use super::{Apply, Moment, RemedyReport, Report, SameResult, Verdict};
 use crate::bytes::human;
 use crate::framework::Framework;
 use layout::{GLUE, Page, clean, first, middle, plain_list};
@@ -77,6 +77,11 @@ impl Report {
     /// The device as a sentence names it.
     fn device_title(&self) -> String {
         if self.device.name == "cpu" { "a CPU".to_owned() } else { clean(&self.device.name) }
+    }
+
+    /// The code that applies a change in the job's framework.
+    pub(super) fn code<'a>(&self, apply: &'a Apply) -> Option<&'a str> {
+        if self.is_torch() { apply.torch.as_deref() } else { apply.keras.as_deref() }
     }
 
     pub(super) fn is_torch(&self) -> bool {
@@ -330,17 +335,14 @@ fn cheapest(report: &Report, page: &mut Page) {
     if plan.remedies.is_empty() {
         return;
     }
-    let chosen: Vec<&RemedyReport> =
-        plan.remedies.iter().filter_map(|id| report.remedies.iter().find(|remedy| remedy.id == *id)).collect();
     page.heading("Cheapest way to fit");
-    for remedy in &chosen {
-        page.indented(&format!("{}.", clean(&remedy.title)));
+    for change in &plan.changes {
+        page.indented(&format!("{}.", clean(&change.title)));
     }
     let peak = size(report.without_context(plan.peak_bytes));
     page.indented(&format!("{peak}; {}; {}.", effect(plan.same_result), time(plan.time_cost)));
-    for remedy in chosen {
-        let code = if report.is_torch() { &remedy.apply.torch } else { &remedy.apply.keras };
-        if let Some(code) = code {
+    for change in &plan.changes {
+        if let Some(code) = report.code(&change.apply) {
             page.blank();
             // Code is never wrapped: it is there to be copied.
             code.lines().for_each(|line| page.line(&page.code(&format!("    {}", clean(line)))));

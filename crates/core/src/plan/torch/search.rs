@@ -11,7 +11,7 @@ use super::floor::floor;
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
 use super::simulate::Outcome;
 use crate::plan::sets::{self, Member};
-use crate::report::{Apply, FitPlan, RemedyReport, Verdict};
+use crate::report::{Apply, FitChange, FitPlan, RemedyReport, Verdict};
 
 /// Threads that replay side by side.
 const THREADS: usize = 2;
@@ -151,13 +151,17 @@ fn cheapest(context: &Context<'_>, tried: &[Tried]) -> Option<FitPlan> {
 /// A set applied one remedy after the other, in the order of the registry.
 fn try_set(context: &Context<'_>, tried: &[Tried], set: &[usize], effect: Effect) -> Option<FitPlan> {
     let mut reached: Option<Outcome> = None;
+    let mut changes = Vec::new();
     for &index in set {
         let from = reached.as_ref().unwrap_or(&context.base);
-        reached = Some(apply(context, tried[index].remedy, from)?.1);
+        let (change, outcome) = apply(context, tried[index].remedy, from)?;
+        changes.push(FitChange { title: change.title, apply: Apply { keras: None, torch: Some(change.code) } });
+        reached = Some(outcome);
     }
     let outcome = reached.filter(|outcome| outcome.fits)?;
     Some(FitPlan {
         remedies: set.iter().map(|&index| tried[index].remedy.id().to_owned()).collect(),
+        changes,
         peak_bytes: context.device_bytes(&outcome),
         same_result: effect.same_result(),
         time_cost: context.time_cost(&outcome),
