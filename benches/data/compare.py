@@ -3,11 +3,13 @@
     python benches/data/compare.py FOLDER [--only csv] [--repeat 3] [--memory 48MiB]
 
 FOLDER is what make.py made. Each reader runs in a process of its own, one after the other in turns, so that what else the machine does falls on
-all of them. CPU time is that of the process and its children; memory is the most that it ever held (VmHWM), Python and the library included.
+all of them. Libraries are loaded before the clock starts, and without a shell's PYTHONDONTWRITEBYTECODE, so that none is compiled anew in each run.
+CPU time is that of the process and its children; memory is the most that it ever held (VmHWM): both with Python and the library.
 The others shuffle as their users do: a window of 65,536 rows (tf.data's and torch's own where they have one).
 """
 
 import argparse
+import importlib
 import json
 import os
 import resource
@@ -220,9 +222,24 @@ READERS = {
 }
 
 
+#: What a reader imports, by the first word of its name; NumPy besides.
+LIBRARIES = {
+    "brimful": "brimful.data",
+    "pandas": "pandas",
+    "polars": "polars",
+    "duckdb": "duckdb",
+    "pyarrow": "pyarrow.parquet",
+    "memory": "numpy",
+    "tf.data": "tensorflow",
+    "torch": "torch",
+}
+
+
 def one(kind, name, path, memory):
     """Runs one reader in this process and prints what it took."""
     reader = READERS[kind][name]
+    for library in ("numpy", LIBRARIES[name.replace(",", " ").split()[0]]):
+        importlib.import_module(library)
     batches = reader(path, memory) if name.startswith("brimful") else reader(path)
     began, rows, total = time.perf_counter(), 0, 0.0
     for batch in batches:
@@ -255,6 +272,7 @@ def main():
         kind, name = given.one
         return one(kind, name, given.folder / f"rows.{kind}", given.memory)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for kind in [given.only] if given.only else READERS:
         found = {name: [] for name in READERS[kind]}
         warm(given.folder / f"rows.{kind}")

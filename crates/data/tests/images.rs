@@ -268,6 +268,40 @@ fn pictures_stand_upright() {
 }
 
 #[test]
+fn a_png_s_description_turns_it_too() {
+    let folder = TempDir::new().unwrap();
+    let png = std::fs::read(fixture("rgb.png")).unwrap();
+    let plain = pillow("rgb.png.rgb.npy");
+    let (width, height) = (53, 37);
+    let pixel = |from: &[u8], across: usize, x: usize, y: usize| from[(y * across + x) * 3..][..3].to_vec();
+    let path = folder.path().join("one.png");
+    for orientation in [1, 3, 6, 8] {
+        std::fs::write(&path, with_exif_chunk(&png, orientation)).unwrap();
+        let source = open(&[&path]).unwrap();
+        let across = if orientation > 4 { height } else { width };
+        assert_eq!(source.columns()[0].shape, [width * height / across, across, 3]);
+        let got = all_bytes(&*source, &layout(&*source, &image_request()), 0).unwrap();
+        for (x, y) in [(0, 0), (52, 0), (0, 36), (17, 5)] {
+            let (to_x, to_y) = match orientation {
+                3 => (width - 1 - x, height - 1 - y),
+                6 => (height - 1 - y, x),
+                8 => (y, width - 1 - x),
+                _ => (x, y),
+            };
+            assert_eq!(pixel(&got, across, to_x, to_y), pixel(&plain, width, x, y), "{orientation}: {x}, {y}");
+        }
+    }
+    // What makes no sense turns nothing, and the decoder says whether it matters.
+    for damage in [4, 8, 12, 16, 20] {
+        let mut bytes = with_exif_chunk(&png, 6);
+        bytes[33 + damage..37 + damage].fill(0xff);
+        std::fs::write(&path, bytes).unwrap();
+        let source = open(&[&path]).unwrap();
+        assert_eq!(source.columns()[0].shape, [37, 53, 3], "{damage}");
+    }
+}
+
+#[test]
 fn whoever_wants_an_end_is_heard_while_files_are_looked_at() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let folder = TempDir::new().unwrap();

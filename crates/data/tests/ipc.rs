@@ -23,6 +23,7 @@ fn every_type_comes_back_in_any_range() {
         let left_out = "lists, maps and other values without a fixed place in a row are left out: list";
         assert_eq!(source.notes(), [left_out]);
         common::check_numbers(&*source, name, &["decimal", "decimal_big", "struct.inner", "dictionary"]);
+        common::check_list(&*source, name);
     }
 }
 

@@ -22,6 +22,7 @@ fn every_type_and_encoding_comes_back_in_any_range() {
         let source = common::open_one(&fixture(name));
         assert!(source.notes()[0].contains("list"), "{:?}", source.notes());
         common::check_numbers(&*source, name, &["decimal", "decimal_big", "struct.inner"]);
+        common::check_list(&*source, name);
     }
 }
 

@@ -7,6 +7,7 @@ one before.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ class Loader:
         return (self._handed(fields, convert) for fields in raw)
 
     def _handed(self, fields: list, convert: Any) -> Any:
-        arrays = [convert(field) for field in fields]
+        arrays = list(map(convert, fields))
         # No list of ours holds a batch while the next one is made.
         fields.clear()
         return self._shaped(arrays)
@@ -122,22 +123,25 @@ class Loader:
     def _some(self, batches: Any, into: list) -> bool:
         """Puts the arrays of the next batch into a list; false when there is none."""
         self._pins.room()
-        for times in range(settings.PATIENCE_TIMES + 1):
-            try:
-                found = batches.next()
-                break
-            except BudgetHeldByCaller:
-                if times == settings.PATIENCE_TIMES:
-                    raise
-            if times == 0:
-                # Arrays in cycles hold memory that nobody can reach.
-                gc.collect()
+        try:
+            found = batches.next()
+        except BudgetHeldByCaller:
+            found = self._patiently(batches)
         if found is None:
             return False
-        into.extend(numpy.asarray(field) for field in found)
+        into.extend(map(numpy.asarray, found))
         if self._current is batches:
             self._done += 1
         return True
+
+    def _patiently(self, batches: Any) -> Any:
+        """The next batch, when every one that there may be is held."""
+        # Arrays in cycles hold memory that nobody can reach.
+        gc.collect()
+        for _ in range(settings.PATIENCE_TIMES - 1):
+            with contextlib.suppress(BudgetHeldByCaller):
+                return batches.next()
+        return batches.next()
 
     def _begin(self, epoch: int | None) -> Any:
         if self._prepared and epoch is None:

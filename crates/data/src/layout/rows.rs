@@ -58,6 +58,16 @@ impl Rows {
         self.slab[self.offsets[field]..].as_ptr() as usize
     }
 
+    /// Where a field begins in [`Rows::bytes`].
+    pub fn field_offset(&self, field: usize) -> usize {
+        self.offsets[field]
+    }
+
+    /// All bytes, of every field.
+    pub fn bytes(&self) -> &[u8] {
+        &self.slab
+    }
+
     /// A field's bytes, for all rows that there may be.
     pub fn field(&self, field: usize) -> &[u8] {
         let bytes = self.layout.fields[field].row_bytes() * self.capacity;

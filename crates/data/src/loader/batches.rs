@@ -166,10 +166,12 @@ impl Batches {
 fn copy(into: &mut Rows, filled: usize, blocks: &[Rows], order: &[(u32, u32)]) {
     for field in 0..into.layout().fields.len() {
         let bytes = into.layout().fields[field].row_bytes();
+        // Blocks are all of one size: the field begins at the same place in each.
+        let first = blocks.first().map_or(0, |block| block.field_offset(field));
         let target = &mut into.field_mut(field)[filled * bytes..(filled + order.len()) * bytes];
         for (row, (block, from)) in target.chunks_exact_mut(bytes.max(1)).zip(order) {
-            let from = *from as usize * bytes;
-            row.copy_from_slice(&blocks[*block as usize].field(field)[from..from + bytes]);
+            let from = first + *from as usize * bytes;
+            row.copy_from_slice(&blocks[*block as usize].bytes()[from..from + bytes]);
         }
     }
 }

@@ -33,7 +33,9 @@ impl Random {
         debug_assert!(bound > 0);
         loop {
             let product = u128::from(self.next()) * u128::from(bound);
-            if (product as u64) >= bound.wrapping_neg() % bound {
+            // The remainder is below the bound: only where the low half is, too, need it be divided for.
+            let low = product as u64;
+            if low >= bound || low >= bound.wrapping_neg() % bound {
                 return (product >> 64) as u64;
             }
         }

@@ -64,10 +64,11 @@ impl Tables {
 
     /// An error where there is no column at all.
     pub(super) fn has_columns(&self, first_path: &Path) -> Result<(), DataError> {
-        match self.columns.is_empty() {
-            true => Err(DataError::corrupt(first_path, "", "has no column of numbers or text")),
-            false => Ok(()),
+        if !self.columns.is_empty() {
+            return Ok(());
         }
+        let why = self.note_of_left_out().map_or_else(String::new, |note| format!(": {note}"));
+        Err(DataError::corrupt(first_path, "", format!("has no column of numbers or text{why}")))
     }
 }
 
@@ -128,6 +129,10 @@ impl<T: Columnar> Source for Shared<T> {
 
     fn notes(&self) -> Vec<String> {
         self.0.notes()
+    }
+
+    fn left_out(&self) -> &[String] {
+        &self.0.tables().left_out
     }
 
     fn units(&self) -> usize {

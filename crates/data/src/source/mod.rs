@@ -154,6 +154,11 @@ pub trait Source: Send + Sync {
         Vec::new()
     }
 
+    /// Columns that are in the files and are not read, by name; what lies inside one is called `name.…`.
+    fn left_out(&self) -> &[String] {
+        &[]
+    }
+
     /// How many units there are.
     fn units(&self) -> usize;
 
@@ -224,7 +229,21 @@ pub fn open(given: &[String], options: &OpenOptions) -> Result<Arc<dyn Source>, 
 pub fn layout(source: &dyn Source, request: &Request) -> Result<Layout, DataError> {
     let named = !source.classes().is_empty() && request.columns.is_none() && request.labels.is_empty();
     let labels = if named && !request.separate { vec!["label".to_owned()] } else { request.labels.clone() };
+    request.columns.iter().flatten().chain(&labels).try_for_each(|name| not_left_out(source, name))?;
     Layout::new(source.columns(), &Request { labels, ..request.clone() })
+}
+
+/// An error where a column is asked for that is in the files and is not read.
+fn not_left_out(source: &dyn Source, name: &str) -> Result<(), DataError> {
+    let is = |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let read = source.columns().iter().any(|column| is(&column.name));
+    if read || !source.left_out().iter().any(|other| is(other)) {
+        return Ok(());
+    }
+    Err(DataError::Request(format!(
+        "column '{name}' is in the files, but its values have no fixed place in a row (a list, a map or the like), and it is not \
+         read: write its numbers as columns of their own, or as lists of a fixed length in an Arrow file"
+    )))
 }
 
 fn by_name(name: &str) -> Result<&'static Format, DataError> {

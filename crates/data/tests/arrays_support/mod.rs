@@ -131,8 +131,22 @@ pub fn npy(descr: &str, by_columns: bool, shape: &str, data: &[u8]) -> Vec<u8> {
 
 /// A JPEG that says how it must be turned.
 pub fn with_exif(jpeg: &[u8], orientation: u8) -> Vec<u8> {
-    // Of one tag: orientation, a number of two bytes, one of them.
-    let exif = [&b"Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..], &[orientation], &[0; 6]].concat();
+    let exif = [&b"Exif\0\0"[..], &tiff(orientation)].concat();
     let length = (exif.len() as u16 + 2).to_be_bytes();
     [&jpeg[..2], &[0xff, 0xe1], &length, &exif, &jpeg[2..]].concat()
+}
+
+/// The same of a PNG: a chunk behind the first one, which says how large it is.
+pub fn with_exif_chunk(png: &[u8], orientation: u8) -> Vec<u8> {
+    let (tiff, first) = (tiff(orientation), 8 + 12 + 13);
+    let named = [&b"eXIf"[..], &tiff].concat();
+    let mut checksum = flate2::Crc::new();
+    checksum.update(&named);
+    let (length, checksum) = ((tiff.len() as u32).to_be_bytes(), checksum.sum().to_be_bytes());
+    [&png[..first], &length, &named, &checksum, &png[first..]].concat()
+}
+
+/// Of one tag: orientation, a number of two bytes, one of them.
+fn tiff(orientation: u8) -> Vec<u8> {
+    [&b"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"[..], &[orientation], &[0; 6]].concat()
 }

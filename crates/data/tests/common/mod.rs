@@ -282,3 +282,13 @@ pub fn fuzz(path: &Path, name: &str) {
         "{name}: {opened} opened, {read} units read: the damage is too much to test anything"
     );
 }
+
+/// A list that is asked for is refused in other words than a column that is not there.
+pub fn check_list(source: &dyn Source, name: &str) {
+    let asked = |column: &str| {
+        let request = Request { columns: Some(vec![column.to_owned()]), ..Request::default() };
+        brimful_data::source::layout(source, &request).unwrap_err().to_string()
+    };
+    assert!(asked("list").starts_with("column 'list' is in the files, but its values have no fixed place"), "{name}");
+    assert!(asked("lis").starts_with("there is no column 'lis'; there are "), "{name}");
+}

@@ -1,8 +1,8 @@
 //! One picture, from its file to bytes of the wanted size.
 //!
 //! In: a path. Out: `height × width × channels` bytes, or why the picture cannot be read. Memory is kept from picture to picture and
-//! never grows beyond what [`decoder_bytes`] says: larger pictures are refused before they are decoded. JPEG
-//! pictures are turned as their EXIF says (`upright`). Transparency is left away; grey is `0.299 R + 0.587 G + 0.114 B`; sizes change
+//! never grows beyond what [`decoder_bytes`] says: larger pictures are refused before they are decoded.
+//! Pictures are turned as their EXIF says (`upright`). Transparency is left away; grey is `0.299 R + 0.587 G + 0.114 B`; sizes change
 //! as in Pillow (`BILINEAR`, which takes all pixels into account).
 
 use std::io::Cursor;

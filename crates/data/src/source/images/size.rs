@@ -1,7 +1,7 @@
 //! How large a picture is, from the first bytes of its file, before anything is decoded.
 //!
 //! In: a file. Out: what it is, width and height, and how it must be turned; or why it cannot be read. Only markers are read, whatever
-//! lies between them, and a JPEG's description.
+//! lies between them, and a description. Not looked at: one that a PNG has behind its pixels.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -61,7 +61,7 @@ pub(super) fn size_of(file: &File, bytes: u64) -> Result<Size, String> {
             return Err("it is neither JPEG nor PNG".to_owned());
         }
         let word = |at: usize| u32::from_be_bytes(start[at..at + 4].try_into().expect("four bytes")) as usize;
-        Size { packing: Packing::Png, width: word(16), height: word(20), turn: Turn::NONE }
+        Size { packing: Packing::Png, width: word(16), height: word(20), turn: png_turn(&read) }
     };
     let claim = format!("it claims {} × {} pixels", size.width, size.height);
     if size.pixels() == 0 {
@@ -106,11 +106,30 @@ fn jpeg(read: ReadAt) -> Result<Size, String> {
             kind => {
                 let length = u64::from(u16::from_be_bytes([marker[2], marker[3]])).max(2);
                 if kind == 0xe1 && turn.is_none() {
-                    turn = Turn::of(read, at + 4, length - 2);
+                    turn = Turn::of_jpeg(read, at + 4, length - 2);
                 }
                 at += 2 + length;
             }
         }
     }
     Err("the JPEG file does not say how large it is".to_owned())
+}
+
+/// How a PNG must be turned: what its chunk `eXIf` says. Whatever is wrong with the chunks, the decoder says better.
+fn png_turn(read: ReadAt) -> Turn {
+    let mut at = 8;
+    for _ in 0..MOST_MARKERS {
+        let mut head = [0; 8];
+        if read(&mut head, at).is_err() {
+            break;
+        }
+        let bytes = u64::from(u32::from_be_bytes([head[0], head[1], head[2], head[3]]));
+        match &head[4..] {
+            b"IDAT" | b"IEND" => break,
+            b"eXIf" => return Turn::of(read, at + 8, bytes).unwrap_or(Turn::NONE),
+            // Its length, its name and its checksum are twelve bytes.
+            _ => at += 12 + bytes,
+        }
+    }
+    Turn::NONE
 }

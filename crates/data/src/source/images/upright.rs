@@ -1,6 +1,6 @@
 //! Pictures as they were seen: cameras write a picture as their sensor had it, and beside it (EXIF) how it must be turned.
 //!
-//! In: the description of a JPEG, pixels. Out: which of the eight ways a picture must be turned, and the pixels turned. A description
+//! In: the description in a file, pixels. Out: which of the eight ways a picture must be turned, and the pixels turned. A description
 //! that makes no sense, or none, is no reason to turn or to refuse a picture.
 
 use super::size::ReadAt;
@@ -18,11 +18,18 @@ impl Turn {
     /// As it is.
     pub(super) const NONE: Turn = Turn(1);
 
-    /// What a description (`Exif`, then TIFF) of so many bytes says, which begins at a byte of the file.
+    /// What a JPEG's description of so many bytes says, which begins at a byte of the file: `Exif` is written before it.
+    pub(super) fn of_jpeg(read: ReadAt, first: u64, bytes: u64) -> Option<Turn> {
+        let mut start = [0; 6];
+        read(&mut start, first).ok().filter(|()| bytes >= 6 && &start == b"Exif\0\0")?;
+        Turn::of(read, first + 6, bytes - 6)
+    }
+
+    /// What a description (TIFF) of so many bytes says, which begins at a byte of the file.
     pub(super) fn of(read: ReadAt, first: u64, bytes: u64) -> Option<Turn> {
-        let mut start = [0; 14];
-        read(&mut start, first).ok().filter(|()| bytes >= 14 && &start[..6] == b"Exif\0\0")?;
-        let little = match &start[6..10] {
+        let mut start = [0; 8];
+        read(&mut start, first).ok().filter(|()| bytes >= 8)?;
+        let little = match &start[..4] {
             b"II\x2a\0" => true,
             b"MM\0\x2a" => false,
             _ => return None,
@@ -31,8 +38,8 @@ impl Turn {
             true => u16::from_le_bytes([from[0], from[1]]),
             false => u16::from_be_bytes([from[0], from[1]]),
         };
-        let word = [start[10], start[11], start[12], start[13]];
-        let tags_at = 6 + u64::from(if little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) });
+        let word = [start[4], start[5], start[6], start[7]];
+        let tags_at = u64::from(if little { u32::from_le_bytes(word) } else { u32::from_be_bytes(word) });
         let mut tags = [0; 2 + 12 * MOST_TAGS];
         read(&mut tags[..2], first + tags_at).ok().filter(|()| tags_at + 2 <= bytes)?;
         let count = usize::from(half(&tags)).min(MOST_TAGS).min((bytes - tags_at - 2) as usize / 12);
