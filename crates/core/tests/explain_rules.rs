@@ -26,6 +26,20 @@ fn a_process_that_leaves_no_room_for_this_one_is_this_one() {
     assert_eq!(cause(&listed(two, "37.00 GiB")), Some(Code::OtherProcess));
 }
 
+#[test]
+fn a_pool_in_pieces_takes_another_segment_where_the_device_has_room() {
+    let free = |free: &str, allowed: &str| {
+        format!(
+            "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 64.00 MiB. GPU 1 has a total capacity of 63.98 GiB of which {free} is \
+             free. {allowed}Of the allocated memory 20.00 GiB is allocated by PyTorch, and 7.00 GiB is reserved by PyTorch but unallocated."
+        )
+    };
+    assert_eq!(cause(&free("60.00 MiB", "36.90 GiB allowed; ")), Some(Code::Fragmentation));
+    assert_eq!(cause(&free("36.00 GiB", "")), None);
+    // The share it may have is full, whatever the device has.
+    assert_eq!(cause(&free("36.00 GiB", "27.00 GiB allowed; ")), Some(Code::Fragmentation));
+}
+
 /// PyTorch's older message, of a card with 12 GiB.
 fn torch(asked: &str, allocated: &str, reserved: &str) -> String {
     format!(
@@ -105,6 +119,37 @@ fn a_request_that_few_devices_could_serve_is_too_large() {
     };
     assert_eq!(cause(&xla("87.48GiB (93935126000B)")), Some(Code::TensorTooLarge));
     assert_eq!(cause(&xla("7.48GiB (8031588843B)")), None);
+}
+
+#[test]
+fn a_pool_that_is_refused_its_share_asks_for_nine_tenths_of_it() {
+    let refused = |bytes: u64| {
+        format!(
+            "E tensorflow/compiler/xla/stream_executor/rocm/rocm_driver.cc:606] failed to allocate {:.2}TiB ({bytes} bytes) from device: \
+             HIP_ERROR_OutOfMemory\n",
+            bytes as f64 / (1u64 << 40) as f64
+        )
+    };
+    let asked = 90u64 << 40;
+    assert_eq!(cause(&[asked, asked / 10 * 9, asked / 100 * 81].map(refused).concat()), None);
+    assert_eq!(cause(&[asked, asked].map(refused).concat()), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&refused(asked)), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn a_flat_array_may_have_an_entry_for_each_pair() {
+    let made = |entries: u64| {
+        format!(
+            "Traceback (most recent call last):\n  File \"group.py\", line 31, in group\n    labels = grouped(model=name, rows=rows)\n\
+             MemoryError: Unable to allocate {:.1} GiB for an array with shape ({entries},) and data type float64\n",
+            entries as f64 * 8.0 / (1u64 << 30) as f64
+        )
+    };
+    // 90,000 rows.
+    assert_eq!(cause(&made(4_049_955_000)), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&made(4_049_955_001)), Some(Code::DatasetInMemory));
+    // 4,000 rows are few; a number of pairs may be by chance.
+    assert_ne!(cause(&made(7_998_000)), Some(Code::TensorTooLarge));
 }
 
 /// TensorFlow's pool, right after the device refused it `refused`.
@@ -393,4 +438,10 @@ fn the_kernels_call_trace_says_whose_limit_it_was() {
     };
     assert_eq!(trace("mem_cgroup_oom_synchronize"), Some(Code::ContainerOrSchedulerLimit));
     assert_eq!(trace("pagefault_out_of_memory"), None);
+    // mm/page_alloc.c: no page in the whole machine.
+    assert_eq!(trace("__alloc_pages_slowpath.constprop.0"), Some(Code::KernelOomKill));
+    // A single allocation that failed is no kill.
+    let refused =
+        "kernel: python: page allocation failure: order:4, mode:0x40dc0\nkernel:  __alloc_pages_slowpath+0x486/0x570\n";
+    assert_eq!(explain(refused.as_bytes()).resource, None);
 }

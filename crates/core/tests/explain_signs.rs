@@ -76,6 +76,8 @@ fn a_few_elements_fit_on_any_device_that_is_not_full() {
     };
     assert_eq!(cause(&made("x = torch.zeros(1).cuda()")), Some(Code::OtherProcess));
     assert_eq!(cause(&made("x = torch.empty(2, 3, device='cuda')")), Some(Code::OtherProcess));
+    assert_eq!(cause(&made("x = torch.tensor([0.5, 1], device='cuda')")), Some(Code::OtherProcess));
+    assert_ne!(cause(&made("x = torch.tensor(rows, device='cuda')")), Some(Code::OtherProcess));
     assert_ne!(cause(&made("x = torch.zeros(60000, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
     assert_ne!(cause(&made("x = torch.zeros(rows, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
 }
@@ -368,4 +370,41 @@ fn the_sentence_behind_an_operation_without_a_name_is_no_operation() {
     assert_eq!(op(""), None);
     assert_eq!(op("If"), Some("If".to_owned()));
     assert_eq!(op("gradient_tape/dense/MatMul"), Some("gradient_tape/dense/MatMul".to_owned()));
+}
+
+#[test]
+fn the_first_tensor_of_a_device_is_made_for_the_line_that_asks() {
+    // torch/cuda/__init__.py of PyTorch 0.1 to 1.x.
+    let first = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"check.py\", line 3, in <module>\n    {code}\n  \
+             File \"/env/lib/python3.5/site-packages/torch/cuda/__init__.py\", line 269, in _lazy_new\n    \
+             return super(_CudaBase, cls).__new__(cls, *args, **kwargs)\n\
+             RuntimeError: cuda runtime error (2) : out of memory at /pytorch/torch/lib/THC/generic/THCStorage.cu:66\n"
+        )
+    };
+    assert_eq!(cause(&first("x = torch.cuda.FloatTensor([3, 4])")), Some(Code::OtherProcess));
+    assert_eq!(cause(&first("x = torch.cuda.FloatTensor(8, 16)")), Some(Code::OtherProcess));
+    assert_ne!(cause(&first("x = torch.cuda.FloatTensor(80000, 16000)")), Some(Code::OtherProcess));
+    assert_ne!(cause(&first("x = torch.cuda.FloatTensor(rows)")), Some(Code::OtherProcess));
+}
+
+#[test]
+fn words_that_are_cut_off_or_wrapped_are_known() {
+    let cut = |end: &str| {
+        said(&format!(
+            "Traceback (most recent call last):\n  File \"train.py\", line 61, in train\n    loss.backward()\n{end}"
+        ))
+    };
+    let at_the_end = cut("RuntimeError: CUDA out of");
+    assert_eq!(at_the_end.resource, Some(Resource::GpuMemory));
+    assert_eq!(at_the_end.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+    assert_eq!(cut("RuntimeError: CUDA out of range").resource, None);
+    assert_eq!(cut("to leave CUDA out").resource, None);
+    // xla/python/local_client.cc of 2019, in a terminal.
+    let wrapped = said(
+        "E external/org_tensorflow/tensorflow/compiler/xla/python/local_client.cc:672] Execution of replica 0 failed: Resource exhausted: Out \n\
+         of memory while trying to allocate 3221225472 bytes.\n",
+    );
+    assert_eq!(wrapped.numbers.requested_bytes, Some(3 << 30));
 }

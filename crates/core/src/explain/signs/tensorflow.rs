@@ -201,7 +201,14 @@ fn destination(text: &str, numbers: &mut Numbers) {
 
 /// The error by its name, whose message may follow in the next lines.
 fn wrapped(text: &str, numbers: &mut Numbers) {
-    if has(text, "OOM when allocating tensor") { tensor(text, numbers) } else { op(text, numbers) }
+    if has(text, "OOM when allocating tensor") {
+        tensor(text, numbers)
+    } else {
+        op(text, numbers)
+    }
+    // XLA's message, wrapped within its first words.
+    let program = bytes_after(text, "Out of memory while trying to allocate");
+    numbers.requested_bytes = numbers.requested_bytes.or(program);
 }
 
 /// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.
