@@ -445,3 +445,39 @@ fn the_kernels_call_trace_says_whose_limit_it_was() {
         "kernel: python: page allocation failure: order:4, mode:0x40dc0\nkernel:  __alloc_pages_slowpath+0x486/0x570\n";
     assert_eq!(explain(refused.as_bytes()).resource, None);
 }
+
+#[test]
+fn only_what_a_pool_keeps_tells_what_others_hold() {
+    // c10/cuda/CUDAMallocAsyncAllocator.cpp: what its pool keeps beside what is allocated is not said.
+    let refused = "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 9.20 GiB\n\
+                   Requested               : 2.10 GiB\nDevice limit            : 15.77 GiB\nFree (according to CUDA): 3.12 MiB\n";
+    assert_eq!(cause(refused), None);
+    assert_eq!(
+        cause(&torch("2.10 GiB", "9.20 GiB", "9.20 GiB").replace("12.00 GiB", "15.77 GiB")),
+        Some(Code::OtherProcess)
+    );
+}
+
+#[test]
+fn a_small_tensor_on_a_host_without_a_limit_is_the_last_straw() {
+    let refused = |shape: &str| {
+        format!(
+            "W tensorflow/core/framework/op_kernel.cc:1763] OP_REQUIRES failed at cast_op.cc:109 : Resource exhausted: OOM when allocating tensor \
+             with shape{shape} and type float on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu\n"
+        )
+    };
+    assert_eq!(cause(&refused("[1,480,640,3]")), None);
+    assert_eq!(cause(&refused("[512,480,640,3]")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn weights_that_are_restored_do_not_depend_on_the_batch() {
+    let restores = |before: &str| {
+        format!(
+            "{before}tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.\n\
+             \t [[Node: save/RestoreV2_81/_163 = _Recv[client_terminated=false, recv_device=\"/job:localhost/replica:0/task:0/device:GPU:0\"]()]]\n"
+        )
+    };
+    assert_eq!(cause(&restores("")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&restores("step 4200, loss = 0.21\n")), None);
+}

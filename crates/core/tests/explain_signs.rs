@@ -408,3 +408,55 @@ fn words_that_are_cut_off_or_wrapped_are_known() {
     );
     assert_eq!(wrapped.numbers.requested_bytes, Some(3 << 30));
 }
+
+#[test]
+fn what_a_user_calls_an_environment_says_nothing() {
+    let fails = |environment: &str, library: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  \
+             File \"/opt/{environment}/lib/python3.7/site-packages/{library}/driver.py\", line 294, in safe_call\n    \
+             self._check_error(name, code)\n\
+             numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\n"
+        ))
+    };
+    assert_eq!(fails("envs/cudf", "numba/cuda/cudadrv"), None);
+    assert_eq!(fails("envs/base", "cudf/core"), Some(Code::DataOnDevice));
+}
+
+#[test]
+fn the_message_below_a_notebooks_traceback_counts() {
+    let raised = |message: &str| {
+        said(&format!(
+            "MemoryError                               Traceback (most recent call last)\n<ipython-input-3-628af068fea6> in <module>\n\
+             ----> 1 rows.sort()\n\n{message}\n"
+        ))
+    };
+    // rmm, cut off in the path of its source.
+    let device = raised("MemoryError: std::bad_alloc: CUDA error at: /opt/include/rmm/mr/");
+    assert_eq!(device.resource, Some(Resource::GpuMemory));
+    assert_eq!(raised("MemoryError: std::bad_alloc").resource, Some(Resource::HostMemory));
+    assert_eq!(raised("").resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn catboost_says_what_it_requested() {
+    // catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h
+    let refused = said(
+        "(NCudaLib::TOutOfMemoryError) catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h:303: Error: Out of memory. Requested 2048 MB; Free 512 MB\n",
+    );
+    assert_eq!(refused.resource, Some(Resource::GpuMemory));
+    assert_eq!((refused.numbers.requested_bytes, refused.numbers.free_bytes), (Some(2 << 30), Some(512 << 20)));
+}
+
+#[test]
+fn weights_that_are_set_anew_are_a_model() {
+    let fails = |function: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  File \"vectors.py\", line 9, in <module>\n    vectors = Vectors(corpus, size=500)\n  \
+             File \"/usr/lib/python2.7/dist-packages/vectors/models/words.py\", line 524, in {function}\n    \
+             self.syn1 = zeros((len(self.vocab), self.size), dtype=REAL)\nMemoryError\n"
+        ))
+    };
+    assert_eq!(fails("reset_weights"), Some(Code::ModelTooLarge));
+    assert_ne!(fails("reset_counts"), Some(Code::ModelTooLarge));
+}

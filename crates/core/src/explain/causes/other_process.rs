@@ -96,7 +96,8 @@ fn judge(case: &Case) -> Option<Claim> {
         );
         return if of_most { Claim::certain(because) } else { Claim::possible(because) };
     }
-    let (own, free) = (own?, numbers.free_bytes?);
+    // What is allocated says nothing of what a pool keeps: only with that does the rest belong to somebody else.
+    let (own, free) = (numbers.reserved_bytes.or(numbers.process_bytes)?, numbers.free_bytes?);
     if !numbers.others.is_empty() || numbers.process_bytes.is_some() {
         return None;
     }

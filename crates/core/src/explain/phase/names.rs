@@ -20,7 +20,7 @@ pub(super) const WEIGHTS: &[&str] = &[
 const MAKES: &[&str] = &[
     "load", "init", "initialize", "build", "create", "make", "move", "patch", "convert", "materialize", "prepare",
     "setup", "instantiate", "cast", "construct", "dispatch", "loading", "creating", "building", "initializing",
-    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
+    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer", "reset",
 ];
 /// What data is called when it is all of it.
 pub(super) const DATA: &[&str] = &[
@@ -151,6 +151,10 @@ pub(super) fn of_failure(line: &str) -> Option<Phase> {
     if any(&said, &["compute"]) && any(&said, &["buffer", "buffers"]) {
         return Some(Phase::Forward);
     }
+    // A server rehearses its largest batch: `Unable to warmup model`.
+    if any(&said, &["warmup", "warm"]) && any(&said, &["model"]) {
+        return Some(Phase::Forward);
+    }
     // A cache of keys and values grows with the context, not with the model.
     if any(&said, &["kv", "context"]) {
         return None;
@@ -197,6 +201,7 @@ mod tests {
             of_failure("llama_model_load: error loading model: unable to allocate backend buffer"),
             Some(Phase::LoadModel)
         );
+        assert_eq!(of_failure("panicked at 'Unable to warmup model: Generation(…)'"), Some(Phase::Forward));
         assert_eq!(of_failure("llama_new_context: failed to allocate compute buffers"), Some(Phase::Forward));
         assert_eq!(
             of_failure("llama_init_from_model: failed to initialize: failed to allocate buffer for kv cache"),

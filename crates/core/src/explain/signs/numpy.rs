@@ -54,7 +54,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: native,
-        unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation"],
+        unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation", "CUDA error"],
         ..Sign::new(
             "native.bad_alloc",
             &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"],
