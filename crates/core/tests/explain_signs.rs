@@ -460,3 +460,106 @@ fn weights_that_are_set_anew_are_a_model() {
     assert_eq!(fails("reset_weights"), Some(Code::ModelTooLarge));
     assert_ne!(fails("reset_counts"), Some(Code::ModelTooLarge));
 }
+
+#[test]
+fn what_was_told_before_training_began_is_over() {
+    // mlx.core's message, below what a script of its examples prints.
+    let told = |last: &str| {
+        cause(&format!(
+            "Loading datasets\n{last}\nstd::runtime_error: [malloc_or_wait] Unable to allocate 4294967296 bytes.\n"
+        ))
+    };
+    assert_eq!(told("Reading rows"), Some(Code::DatasetInMemory));
+    let training = said("Saving model\nTraining\nRuntimeError: CUDA error: out of memory\n");
+    assert_eq!(training.cause.map(|cause| cause.code), None);
+    let saving = said("Training\nSaving model\nRuntimeError: CUDA error: out of memory\n");
+    assert_eq!(saving.cause.map(|cause| cause.code), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn other_languages_and_libraries_say_whose_memory_it_was() {
+    // CUDA_CHECK_RETURN of bitsandbytes.
+    let device = said("Error out of memory at line 412 in file /src/bitsandbytes/csrc/pythonInterface.c\n");
+    assert_eq!(device.resource, Some(Resource::GpuMemory));
+    let host = said(
+        "Unhandled exception. System.OutOfMemoryException: Exception of type 'System.OutOfMemoryException' was thrown.\n",
+    );
+    assert_eq!(host.resource, Some(Resource::HostMemory));
+    assert_eq!(said("System.InvalidOperationException: Sequence contains no elements\n").resource, None);
+}
+
+#[test]
+fn a_call_without_its_margin_is_code() {
+    let refused = "#XlaRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 3.10G. That was not possible. \
+                   There are 1.30G free.; (0x0x0_HBM0)\n";
+    let called = |line: &str| cause(&format!("{line}\n\n{refused}"));
+    assert_eq!(called("models.CausalLM.from_preset(\"gemma\")"), Some(Code::ModelTooLarge));
+    assert_eq!(called("Then I load gemma (from_preset)"), None);
+}
+
+#[test]
+fn the_compilers_list_alone_shows_that_a_program_did_not_fit() {
+    let list = |arguments: &str| {
+        said(&format!(
+            "Total hbm usage >= 19.10G:\n    reserved        530.00M\n    program         11.30G\n    arguments       {arguments}\n\n\
+             Program hbm requirement 11.30G:\n    HLO temp         11.30G (99.0% utilization)\n\n  Largest program allocations in hbm:\n"
+        ))
+    };
+    let temporaries = list(" 2.10G");
+    assert_eq!(temporaries.resource, Some(Resource::GpuMemory));
+    assert_eq!(temporaries.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+    assert_eq!(list("14.10G").cause.map(|cause| cause.code), None);
+}
+
+#[test]
+fn what_the_next_program_says_is_not_what_failed() {
+    // examples of fastText: a script goes on after its first program.
+    let script = |below: &str| {
+        cause(&format!(
+            "Read 124M words\nterminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n{below}\n"
+        ))
+    };
+    assert_eq!(script("Model file cannot be opened for loading!"), None);
+    let other = "Traceback (most recent call last):\n  File \"eval.py\", line 79, in <module>\n    print(score(rows))\nValueError: no rows";
+    assert_eq!(script(other), None);
+    assert_eq!(script("Loading checkpoint shards:  33%|###   | 1/3 [00:03<00:06]"), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_process_that_cannot_be_doubled_does_not_show_what_fills_it() {
+    let starts = |file: &str| {
+        said(&format!(
+            "Traceback (most recent call last):\n  File \"/env/lib/python3.6/site-packages/torch/utils/data/dataloader.py\", line 438, in __init__\n    \
+             w.start()\n  File \"/env/lib/python3.6/{file}\", line 19, in __init__\n    self._launch(process_obj)\n\
+             OSError: [Errno 12] Cannot allocate memory\n"
+        ))
+    };
+    let forked = starts("multiprocessing/popen_fork.py");
+    assert_eq!((forked.resource, forked.cause.map(|cause| cause.code)), (Some(Resource::HostMemory), None));
+    assert_eq!(starts("site-packages/pandas/read.py").cause.map(|cause| cause.code), Some(Code::DatasetInMemory));
+}
+
+#[test]
+fn resources_that_are_exhausted_have_names() {
+    // docker events.
+    let event = |what: &str| {
+        said(&format!("2026-01-04T18:05:45.011-05:00 container {what} 29d72966e0be (image=train, name=job)\n"))
+    };
+    assert_eq!(event("oom").cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(event("start").resource, None);
+    // TensorFlow 0.12, in its saver.
+    let file =
+        said("W tensorflow/core/framework/op_kernel.cc:975] Resource exhausted: /data/model-700.data-00000-of-00001\n");
+    assert_eq!(file.cause.map(|cause| cause.code), Some(Code::DiskFull));
+    // tensorflow/c/c_api_internal.cc
+    let graph = said(
+        "ResourceExhaustedError: Failed to allocate memory to serialize message of type 'tensorflow.GraphDef' and size 5000000000\n",
+    );
+    assert_eq!((graph.resource, graph.numbers.requested_bytes), (Some(Resource::HostMemory), Some(5_000_000_000)));
+    // rmm
+    assert_eq!(said("MemoryError: std::bad_alloc: out_of_memory\n").resource, Some(Resource::GpuMemory));
+    let refused = said(
+        "ERROR 1: Failed to allocate GPU, trying again...\nFailed to initialize NVML: Driver/library version mismatch\n",
+    );
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::NotMemory));
+}

@@ -81,6 +81,10 @@ pub fn told(lines: &[&str]) -> Option<Place> {
         if let Some(phase) = told.or_else(|| names::of_line(line)) {
             return Some(Place { phase, shown_by: line.chars().take(160).collect(), training: false });
         }
+        // What was told before training began is over.
+        if names::begins_training(line) {
+            return None;
+        }
     }
     None
 }

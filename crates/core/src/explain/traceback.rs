@@ -96,12 +96,13 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     found
 }
 
-/// Whether a line that was pasted without its margin is code: `x = f(…)` or `return f(…)`.
+/// Whether a line that was pasted without its margin is code: `x = f(…)`, `return f(…)` or `a.b.f(…)`.
 fn is_statement(line: &str) -> bool {
     let name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c));
     let line = line.trim();
     let assigned = line.split_once(" = ").filter(|(left, _)| left.split(", ").all(name)).map(|(_, right)| right);
-    let value = line.strip_prefix("return ").or(assigned);
+    let method = Some(line).filter(|line| line.split('(').next().is_some_and(|function| function.contains('.')));
+    let value = line.strip_prefix("return ").or(assigned).or(method);
     let called = value.and_then(|value| value.split_once('(')).is_some_and(|(function, _)| name(function));
     called && line.ends_with([')', '(', ','])
 }

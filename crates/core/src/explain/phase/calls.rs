@@ -89,10 +89,9 @@ pub fn made_elements(code: &str) -> Option<u64> {
     let call = calls(code).next().filter(|call| !call.receiver.is_empty())?;
     let (_, inside) = code.split_once(&format!("{}(", call.method))?;
     let class = call.method.ends_with("Tensor");
-    if class || ["tensor", "as_tensor"].contains(&call.method) {
-        if let Some(count) = listed_numbers(inside) {
-            return Some(count);
-        }
+    let of_numbers = class || ["tensor", "as_tensor"].contains(&call.method);
+    if let Some(count) = listed_numbers(inside).filter(|_| of_numbers) {
+        return Some(count);
     }
     if !class && !known.contains(&call.method) {
         return None;

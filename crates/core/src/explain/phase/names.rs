@@ -143,6 +143,12 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
     (doing(READS) && any(said, DATA)).then_some(Phase::LoadData)
 }
 
+/// Whether a line of a job's own output says that training began: `Training`, `***** Running training *****`, `[0.6 s] train & add`, `Epoch 1/20`.
+pub(super) fn begins_training(line: &str) -> bool {
+    let said: Vec<String> = line.split_whitespace().flat_map(words).take(3).collect();
+    any(&said, &["training", "train", "epoch"])
+}
+
 /// What a message says could not be done: `unable to load model`, `failed to create instance of model`, `Exception during initialization`.
 pub(super) fn of_failure(line: &str) -> Option<Phase> {
     let said: Vec<String> = words(line).into_iter().take(4 * MOST_WORDS).collect();
@@ -217,5 +223,7 @@ mod tests {
         assert_eq!(of_line("- **Node Type:** UNETLoader"), Some(Phase::LoadModel));
         assert_eq!(of_line("creating eval model"), Some(Phase::Evaluate));
         assert_eq!(of_line("epoch 3: validation loss 0.31"), None);
+        assert!(begins_training("***** Running training *****") && begins_training("Epoch 1/20"));
+        assert!(!begins_training("Loading checkpoint shards of the training run"));
     }
 }

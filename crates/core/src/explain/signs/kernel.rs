@@ -33,13 +33,13 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
-    // Functions in the kernel's call trace, and Docker's event, where the line that names the victim was cut off.
+    // Functions in the kernel's call trace, and Docker's events, where the line that names the victim was cut off.
     Sign {
         resource: Some(Resource::ContainerLimit),
         cause: Some(Code::ContainerOrSchedulerLimit),
         ..Sign::new(
             "kernel.cgroup_trace",
-            &["mem_cgroup_oom_synchronize", "mem_cgroup_out_of_memory", "topic=/tasks/oom"],
+            &["mem_cgroup_oom_synchronize", "mem_cgroup_out_of_memory", "topic=/tasks/oom", " container oom "],
             Weight::Symptom,
         )
     },
