@@ -481,3 +481,34 @@ fn weights_that_are_restored_do_not_depend_on_the_batch() {
     assert_eq!(cause(&restores("")), Some(Code::ModelTooLarge));
     assert_eq!(cause(&restores("step 4200, loss = 0.21\n")), None);
 }
+
+#[test]
+fn a_text_that_is_decoded_is_no_model() {
+    let decoded = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 8, in <module>\n    rows = list(source)\n  \
+             File \"{file}\", line 322, in decode\nMemoryError\n"
+        )
+    };
+    for file in [
+        "<frozen codecs>", "/usr/lib/python3.11/codecs.py", "C:\\Python38-32\\lib\\encodings\\cp1252.py",
+        "/usr/lib/python3.11/json/decoder.py",
+    ] {
+        assert_eq!(cause(&decoded(file)), Some(Code::DatasetInMemory), "{file}");
+    }
+    // A project's own codec is a model.
+    assert_eq!(cause(&decoded("/home/u/speech/codecs.py")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_model_that_is_unpickled_is_no_data() {
+    let unpickled = |name: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\n    \
+             {name} = pickle.load(open(path, 'rb'))\nMemoryError\n"
+        )
+    };
+    assert_eq!(cause(&unpickled("model")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&unpickled("self.disease_model")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&unpickled("rows")), Some(Code::DatasetInMemory));
+}
