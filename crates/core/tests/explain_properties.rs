@@ -68,8 +68,12 @@ fn plain(text: &str) -> String {
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once('\u{1b}') {
         bare.push_str(before);
-        let after = after.strip_prefix('[').unwrap_or(after);
-        let end = after.find(|c: char| ('@'..='~').contains(&c)).map_or(after.len(), |at| at + 1);
+        // `ESC [` goes on to a letter, `ESC ]` to a bell or the next escape; any other has one character.
+        let end = match after.chars().next() {
+            Some('[') => after[1..].find(|c: char| ('@'..='~').contains(&c)).map_or(after.len(), |at| at + 2),
+            Some(']') => after.find(['\u{7}', '\u{1b}']).unwrap_or(after.len()),
+            other => other.map_or(0, char::len_utf8),
+        };
         rest = &after[end..];
     }
     bare.push_str(rest);

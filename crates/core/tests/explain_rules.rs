@@ -26,6 +26,20 @@ fn a_process_that_leaves_no_room_for_this_one_is_this_one() {
     assert_eq!(cause(&listed(two, "37.00 GiB")), Some(Code::OtherProcess));
 }
 
+#[test]
+fn a_pool_in_pieces_takes_another_segment_where_the_device_has_room() {
+    let free = |free: &str, allowed: &str| {
+        format!(
+            "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 64.00 MiB. GPU 1 has a total capacity of 63.98 GiB of which {free} is \
+             free. {allowed}Of the allocated memory 20.00 GiB is allocated by PyTorch, and 7.00 GiB is reserved by PyTorch but unallocated."
+        )
+    };
+    assert_eq!(cause(&free("60.00 MiB", "36.90 GiB allowed; ")), Some(Code::Fragmentation));
+    assert_eq!(cause(&free("36.00 GiB", "")), None);
+    // The share it may have is full, whatever the device has.
+    assert_eq!(cause(&free("36.00 GiB", "27.00 GiB allowed; ")), Some(Code::Fragmentation));
+}
+
 /// PyTorch's older message, of a card with 12 GiB.
 fn torch(asked: &str, allocated: &str, reserved: &str) -> String {
     format!(
@@ -105,6 +119,37 @@ fn a_request_that_few_devices_could_serve_is_too_large() {
     };
     assert_eq!(cause(&xla("87.48GiB (93935126000B)")), Some(Code::TensorTooLarge));
     assert_eq!(cause(&xla("7.48GiB (8031588843B)")), None);
+}
+
+#[test]
+fn a_pool_that_is_refused_its_share_asks_for_nine_tenths_of_it() {
+    let refused = |bytes: u64| {
+        format!(
+            "E tensorflow/compiler/xla/stream_executor/rocm/rocm_driver.cc:606] failed to allocate {:.2}TiB ({bytes} bytes) from device: \
+             HIP_ERROR_OutOfMemory\n",
+            bytes as f64 / (1u64 << 40) as f64
+        )
+    };
+    let asked = 90u64 << 40;
+    assert_eq!(cause(&[asked, asked / 10 * 9, asked / 100 * 81].map(refused).concat()), None);
+    assert_eq!(cause(&[asked, asked].map(refused).concat()), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&refused(asked)), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn a_flat_array_may_have_an_entry_for_each_pair() {
+    let made = |entries: u64| {
+        format!(
+            "Traceback (most recent call last):\n  File \"group.py\", line 31, in group\n    labels = grouped(model=name, rows=rows)\n\
+             MemoryError: Unable to allocate {:.1} GiB for an array with shape ({entries},) and data type float64\n",
+            entries as f64 * 8.0 / (1u64 << 30) as f64
+        )
+    };
+    // 90,000 rows.
+    assert_eq!(cause(&made(4_049_955_000)), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&made(4_049_955_001)), Some(Code::DatasetInMemory));
+    // 4,000 rows are few; a number of pairs may be by chance.
+    assert_ne!(cause(&made(7_998_000)), Some(Code::TensorTooLarge));
 }
 
 /// TensorFlow's pool, right after the device refused it `refused`.
@@ -393,4 +438,77 @@ fn the_kernels_call_trace_says_whose_limit_it_was() {
     };
     assert_eq!(trace("mem_cgroup_oom_synchronize"), Some(Code::ContainerOrSchedulerLimit));
     assert_eq!(trace("pagefault_out_of_memory"), None);
+    // mm/page_alloc.c: no page in the whole machine.
+    assert_eq!(trace("__alloc_pages_slowpath.constprop.0"), Some(Code::KernelOomKill));
+    // A single allocation that failed is no kill.
+    let refused =
+        "kernel: python: page allocation failure: order:4, mode:0x40dc0\nkernel:  __alloc_pages_slowpath+0x486/0x570\n";
+    assert_eq!(explain(refused.as_bytes()).resource, None);
+}
+
+#[test]
+fn only_what_a_pool_keeps_tells_what_others_hold() {
+    // c10/cuda/CUDAMallocAsyncAllocator.cpp: what its pool keeps beside what is allocated is not said.
+    let refused = "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 9.20 GiB\n\
+                   Requested               : 2.10 GiB\nDevice limit            : 15.77 GiB\nFree (according to CUDA): 3.12 MiB\n";
+    assert_eq!(cause(refused), None);
+    assert_eq!(
+        cause(&torch("2.10 GiB", "9.20 GiB", "9.20 GiB").replace("12.00 GiB", "15.77 GiB")),
+        Some(Code::OtherProcess)
+    );
+}
+
+#[test]
+fn a_small_tensor_on_a_host_without_a_limit_is_the_last_straw() {
+    let refused = |shape: &str| {
+        format!(
+            "W tensorflow/core/framework/op_kernel.cc:1763] OP_REQUIRES failed at cast_op.cc:109 : Resource exhausted: OOM when allocating tensor \
+             with shape{shape} and type float on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu\n"
+        )
+    };
+    assert_eq!(cause(&refused("[1,480,640,3]")), None);
+    assert_eq!(cause(&refused("[512,480,640,3]")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn weights_that_are_restored_do_not_depend_on_the_batch() {
+    let restores = |before: &str| {
+        format!(
+            "{before}tensorflow.python.framework.errors_impl.InternalError: Dst tensor is not initialized.\n\
+             \t [[Node: save/RestoreV2_81/_163 = _Recv[client_terminated=false, recv_device=\"/job:localhost/replica:0/task:0/device:GPU:0\"]()]]\n"
+        )
+    };
+    assert_eq!(cause(&restores("")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&restores("step 4200, loss = 0.21\n")), None);
+}
+
+#[test]
+fn a_text_that_is_decoded_is_no_model() {
+    let decoded = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 8, in <module>\n    rows = list(source)\n  \
+             File \"{file}\", line 322, in decode\nMemoryError\n"
+        )
+    };
+    for file in [
+        "<frozen codecs>", "/usr/lib/python3.11/codecs.py", "C:\\Python38-32\\lib\\encodings\\cp1252.py",
+        "/usr/lib/python3.11/json/decoder.py",
+    ] {
+        assert_eq!(cause(&decoded(file)), Some(Code::DatasetInMemory), "{file}");
+    }
+    // A project's own codec is a model.
+    assert_eq!(cause(&decoded("/home/u/speech/codecs.py")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_model_that_is_unpickled_is_no_data() {
+    let unpickled = |name: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"main.py\", line 3, in <module>\n    \
+             {name} = pickle.load(open(path, 'rb'))\nMemoryError\n"
+        )
+    };
+    assert_eq!(cause(&unpickled("model")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&unpickled("self.disease_model")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&unpickled("rows")), Some(Code::DatasetInMemory));
 }

@@ -76,6 +76,8 @@ fn a_few_elements_fit_on_any_device_that_is_not_full() {
     };
     assert_eq!(cause(&made("x = torch.zeros(1).cuda()")), Some(Code::OtherProcess));
     assert_eq!(cause(&made("x = torch.empty(2, 3, device='cuda')")), Some(Code::OtherProcess));
+    assert_eq!(cause(&made("x = torch.tensor([0.5, 1], device='cuda')")), Some(Code::OtherProcess));
+    assert_ne!(cause(&made("x = torch.tensor(rows, device='cuda')")), Some(Code::OtherProcess));
     assert_ne!(cause(&made("x = torch.zeros(60000, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
     assert_ne!(cause(&made("x = torch.zeros(rows, 3, 224, 224).cuda()")), Some(Code::OtherProcess));
 }
@@ -368,4 +370,196 @@ fn the_sentence_behind_an_operation_without_a_name_is_no_operation() {
     assert_eq!(op(""), None);
     assert_eq!(op("If"), Some("If".to_owned()));
     assert_eq!(op("gradient_tape/dense/MatMul"), Some("gradient_tape/dense/MatMul".to_owned()));
+}
+
+#[test]
+fn the_first_tensor_of_a_device_is_made_for_the_line_that_asks() {
+    // torch/cuda/__init__.py of PyTorch 0.1 to 1.x.
+    let first = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"check.py\", line 3, in <module>\n    {code}\n  \
+             File \"/env/lib/python3.5/site-packages/torch/cuda/__init__.py\", line 269, in _lazy_new\n    \
+             return super(_CudaBase, cls).__new__(cls, *args, **kwargs)\n\
+             RuntimeError: cuda runtime error (2) : out of memory at /pytorch/torch/lib/THC/generic/THCStorage.cu:66\n"
+        )
+    };
+    assert_eq!(cause(&first("x = torch.cuda.FloatTensor([3, 4])")), Some(Code::OtherProcess));
+    assert_eq!(cause(&first("x = torch.cuda.FloatTensor(8, 16)")), Some(Code::OtherProcess));
+    assert_ne!(cause(&first("x = torch.cuda.FloatTensor(80000, 16000)")), Some(Code::OtherProcess));
+    assert_ne!(cause(&first("x = torch.cuda.FloatTensor(rows)")), Some(Code::OtherProcess));
+}
+
+#[test]
+fn words_that_are_cut_off_or_wrapped_are_known() {
+    let cut = |end: &str| {
+        said(&format!(
+            "Traceback (most recent call last):\n  File \"train.py\", line 61, in train\n    loss.backward()\n{end}"
+        ))
+    };
+    let at_the_end = cut("RuntimeError: CUDA out of");
+    assert_eq!(at_the_end.resource, Some(Resource::GpuMemory));
+    assert_eq!(at_the_end.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+    assert_eq!(cut("RuntimeError: CUDA out of range").resource, None);
+    assert_eq!(cut("to leave CUDA out").resource, None);
+    // xla/python/local_client.cc of 2019, in a terminal.
+    let wrapped = said(
+        "E external/org_tensorflow/tensorflow/compiler/xla/python/local_client.cc:672] Execution of replica 0 failed: Resource exhausted: Out \n\
+         of memory while trying to allocate 3221225472 bytes.\n",
+    );
+    assert_eq!(wrapped.numbers.requested_bytes, Some(3 << 30));
+}
+
+#[test]
+fn what_a_user_calls_an_environment_says_nothing() {
+    let fails = |environment: &str, library: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  \
+             File \"/opt/{environment}/lib/python3.7/site-packages/{library}/driver.py\", line 294, in safe_call\n    \
+             self._check_error(name, code)\n\
+             numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY\n"
+        ))
+    };
+    assert_eq!(fails("envs/cudf", "numba/cuda/cudadrv"), None);
+    assert_eq!(fails("envs/base", "cudf/core"), Some(Code::DataOnDevice));
+}
+
+#[test]
+fn the_message_below_a_notebooks_traceback_counts() {
+    let raised = |message: &str| {
+        said(&format!(
+            "MemoryError                               Traceback (most recent call last)\n<ipython-input-3-628af068fea6> in <module>\n\
+             ----> 1 rows.sort()\n\n{message}\n"
+        ))
+    };
+    // rmm, cut off in the path of its source.
+    let device = raised("MemoryError: std::bad_alloc: CUDA error at: /opt/include/rmm/mr/");
+    assert_eq!(device.resource, Some(Resource::GpuMemory));
+    assert_eq!(raised("MemoryError: std::bad_alloc").resource, Some(Resource::HostMemory));
+    assert_eq!(raised("").resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn catboost_says_what_it_requested() {
+    // catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h
+    let refused = said(
+        "(NCudaLib::TOutOfMemoryError) catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h:303: Error: Out of memory. Requested 2048 MB; Free 512 MB\n",
+    );
+    assert_eq!(refused.resource, Some(Resource::GpuMemory));
+    assert_eq!((refused.numbers.requested_bytes, refused.numbers.free_bytes), (Some(2 << 30), Some(512 << 20)));
+}
+
+#[test]
+fn weights_that_are_set_anew_are_a_model() {
+    let fails = |function: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  File \"vectors.py\", line 9, in <module>\n    vectors = Vectors(corpus, size=500)\n  \
+             File \"/usr/lib/python2.7/dist-packages/vectors/models/words.py\", line 524, in {function}\n    \
+             self.syn1 = zeros((len(self.vocab), self.size), dtype=REAL)\nMemoryError\n"
+        ))
+    };
+    assert_eq!(fails("reset_weights"), Some(Code::ModelTooLarge));
+    assert_ne!(fails("reset_counts"), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn what_was_told_before_training_began_is_over() {
+    // mlx.core's message, below what a script of its examples prints.
+    let told = |last: &str| {
+        cause(&format!(
+            "Loading datasets\n{last}\nstd::runtime_error: [malloc_or_wait] Unable to allocate 4294967296 bytes.\n"
+        ))
+    };
+    assert_eq!(told("Reading rows"), Some(Code::DatasetInMemory));
+    let training = said("Saving model\nTraining\nRuntimeError: CUDA error: out of memory\n");
+    assert_eq!(training.cause.map(|cause| cause.code), None);
+    let saving = said("Training\nSaving model\nRuntimeError: CUDA error: out of memory\n");
+    assert_eq!(saving.cause.map(|cause| cause.code), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn other_languages_and_libraries_say_whose_memory_it_was() {
+    // CUDA_CHECK_RETURN of bitsandbytes.
+    let device = said("Error out of memory at line 412 in file /src/bitsandbytes/csrc/pythonInterface.c\n");
+    assert_eq!(device.resource, Some(Resource::GpuMemory));
+    let host = said(
+        "Unhandled exception. System.OutOfMemoryException: Exception of type 'System.OutOfMemoryException' was thrown.\n",
+    );
+    assert_eq!(host.resource, Some(Resource::HostMemory));
+    assert_eq!(said("System.InvalidOperationException: Sequence contains no elements\n").resource, None);
+}
+
+#[test]
+fn a_call_without_its_margin_is_code() {
+    let refused = "#XlaRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 3.10G. That was not possible. \
+                   There are 1.30G free.; (0x0x0_HBM0)\n";
+    let called = |line: &str| cause(&format!("{line}\n\n{refused}"));
+    assert_eq!(called("models.CausalLM.from_preset(\"gemma\")"), Some(Code::ModelTooLarge));
+    assert_eq!(called("Then I load gemma (from_preset)"), None);
+}
+
+#[test]
+fn the_compilers_list_alone_shows_that_a_program_did_not_fit() {
+    let list = |arguments: &str| {
+        said(&format!(
+            "Total hbm usage >= 19.10G:\n    reserved        530.00M\n    program         11.30G\n    arguments       {arguments}\n\n\
+             Program hbm requirement 11.30G:\n    HLO temp         11.30G (99.0% utilization)\n\n  Largest program allocations in hbm:\n"
+        ))
+    };
+    let temporaries = list(" 2.10G");
+    assert_eq!(temporaries.resource, Some(Resource::GpuMemory));
+    assert_eq!(temporaries.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+    assert_eq!(list("14.10G").cause.map(|cause| cause.code), None);
+}
+
+#[test]
+fn what_the_next_program_says_is_not_what_failed() {
+    // examples of fastText: a script goes on after its first program.
+    let script = |below: &str| {
+        cause(&format!(
+            "Read 124M words\nterminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n{below}\n"
+        ))
+    };
+    assert_eq!(script("Model file cannot be opened for loading!"), None);
+    let other = "Traceback (most recent call last):\n  File \"eval.py\", line 79, in <module>\n    print(score(rows))\nValueError: no rows";
+    assert_eq!(script(other), None);
+    assert_eq!(script("Loading checkpoint shards:  33%|###   | 1/3 [00:03<00:06]"), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_process_that_cannot_be_doubled_does_not_show_what_fills_it() {
+    let starts = |file: &str| {
+        said(&format!(
+            "Traceback (most recent call last):\n  File \"/env/lib/python3.6/site-packages/torch/utils/data/dataloader.py\", line 438, in __init__\n    \
+             w.start()\n  File \"/env/lib/python3.6/{file}\", line 19, in __init__\n    self._launch(process_obj)\n\
+             OSError: [Errno 12] Cannot allocate memory\n"
+        ))
+    };
+    let forked = starts("multiprocessing/popen_fork.py");
+    assert_eq!((forked.resource, forked.cause.map(|cause| cause.code)), (Some(Resource::HostMemory), None));
+    assert_eq!(starts("site-packages/pandas/read.py").cause.map(|cause| cause.code), Some(Code::DatasetInMemory));
+}
+
+#[test]
+fn resources_that_are_exhausted_have_names() {
+    // docker events.
+    let event = |what: &str| {
+        said(&format!("2026-01-04T18:05:45.011-05:00 container {what} 29d72966e0be (image=train, name=job)\n"))
+    };
+    assert_eq!(event("oom").cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    assert_eq!(event("start").resource, None);
+    // TensorFlow 0.12, in its saver.
+    let file =
+        said("W tensorflow/core/framework/op_kernel.cc:975] Resource exhausted: /data/model-700.data-00000-of-00001\n");
+    assert_eq!(file.cause.map(|cause| cause.code), Some(Code::DiskFull));
+    // tensorflow/c/c_api_internal.cc
+    let graph = said(
+        "ResourceExhaustedError: Failed to allocate memory to serialize message of type 'tensorflow.GraphDef' and size 5000000000\n",
+    );
+    assert_eq!((graph.resource, graph.numbers.requested_bytes), (Some(Resource::HostMemory), Some(5_000_000_000)));
+    // rmm
+    assert_eq!(said("MemoryError: std::bad_alloc: out_of_memory\n").resource, Some(Resource::GpuMemory));
+    let refused = said(
+        "ERROR 1: Failed to allocate GPU, trying again...\nFailed to initialize NVML: Driver/library version mismatch\n",
+    );
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::NotMemory));
 }

@@ -186,6 +186,8 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
             // An assertion on the device makes every later call fail, in whatever words.
             Weight::Failure if after_assertion && sighting.sign.id == "cuda.out_of_memory" => 20,
             Weight::Failure if sighting.sign.cause.is_some() => 62,
+            // The head of a notebook's traceback has the exception's name alone; what it says stands below.
+            Weight::Failure if sighting.text.contains("Traceback (most recent call last)") => 59,
             Weight::Failure => 60,
             Weight::Denial if strong(sighting) => 50,
             Weight::Symptom if sighting.sign.cause.is_some() => 41,

@@ -221,7 +221,8 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
         let mut after = vec![excerpt.line.text.as_str()];
         after.extend(excerpt.after_by_speaker());
         // A bar that moves on is drawn below what it was interrupted by, whoever says it.
-        let drawn: Vec<&str> = excerpt.after.iter().take(4).map(|line| line.text.as_str()).collect();
+        let below = excerpt.after.iter().take(4).map(|line| line.text.as_str());
+        let drawn: Vec<&str> = below.filter(|line| line.contains('%')).collect();
         // Workers of one job fail side by side, doing the same.
         let anybody: Vec<&str> = excerpt.after.iter().map(|line| line.text.as_str()).collect();
         phase::told_below(&after).or_else(|| phase::told(&drawn)).or_else(|| phase::told_below(&anybody))

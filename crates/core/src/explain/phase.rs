@@ -81,6 +81,10 @@ pub fn told(lines: &[&str]) -> Option<Place> {
         if let Some(phase) = told.or_else(|| names::of_line(line)) {
             return Some(Place { phase, shown_by: line.chars().take(160).collect(), training: false });
         }
+        // What was told before training began is over.
+        if names::begins_training(line) {
+            return None;
+        }
     }
     None
 }
@@ -218,6 +222,13 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     if on_host && has_any(&frame.file, &["transforms", "xgboost/data.py", "lightgbm/basic.py"]) {
         return Some(Phase::LoadData);
     }
+    // The text of a file, whose functions are called as those of a model are.
+    if of_text(&frame.file) {
+        return (on_host && has(function, "decode")).then_some(Phase::LoadData);
+    }
+    if reads_pickled_model(&frame.code) {
+        return Some(Phase::LoadModel);
+    }
     let rules = || RULES.iter().filter(|rule| on_host || rule.phase != Phase::LoadData);
     let by_name =
         rules().find(|rule| rule.function.contains(&function) && (function != "__init__" || makes_model(frame)));
@@ -234,6 +245,27 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let found = if library { by_name.or_else(by_code) } else { by_code().or(by_name) };
     let found = found.map(|rule| rule.phase).or_else(named);
     found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file)
+}
+
+/// Whether a file is of Python's own that make text of bytes, or data of text: `codecs.py`, `<frozen codecs>`, `encodings/cp1252.py`,
+/// `json/decoder.py`.
+fn of_text(file: &str) -> bool {
+    let parts: Vec<&str> = file.rsplit(['/', '\\']).take(3).collect();
+    let of_python = |folder: &str| folder.eq_ignore_ascii_case("lib") || folder.starts_with("python3");
+    match parts[..] {
+        ["<frozen codecs>", ..] => true,
+        ["codecs.py", folder, ..] => of_python(folder),
+        [_, "encodings", folder] | ["decoder.py" | "encoder.py", "json", folder] => of_python(folder),
+        _ => false,
+    }
+}
+
+/// `model = pickle.load(open(name, "rb"))`: the model and no data.
+fn reads_pickled_model(code: &str) -> bool {
+    let reads = |value: &str| ["pickle.load(", "joblib.load("].iter().any(|call| value.starts_with(call));
+    code.split_once(" = ").is_some_and(|(to, value)| {
+        reads(value) && names::words(to.rsplit('.').next().unwrap_or("")).iter().any(|word| word == "model")
+    })
 }
 
 /// Whether a line of code has this piece, not in the middle of a name: `model(` is not in `prepare_model(`.

@@ -13,7 +13,7 @@ const MOST_FRAMES: usize = 80;
 /// One frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The file, as written.
+    /// The file, as written; of a library's without what lies before its packages.
     pub file: String,
     /// The function.
     pub function: String,
@@ -74,6 +74,9 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     }
     // The innermost say what there is to say; recursion makes thousands.
     found.drain(..found.len().saturating_sub(MOST_FRAMES));
+    for frame in &mut found {
+        frame.file.drain(..before_library(&frame.file));
+    }
     // What was typed at a prompt stands above.
     if let Some(last) = found.last_mut().filter(|last| last.file == "<stdin>") {
         let typed = lines_all[..from].iter().rev().find_map(|line| line.trim_start().strip_prefix(">>> "));
@@ -93,14 +96,22 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     found
 }
 
-/// Whether a line that was pasted without its margin is code: `x = f(…)` or `return f(…)`.
+/// Whether a line that was pasted without its margin is code: `x = f(…)`, `return f(…)` or `a.b.f(…)`.
 fn is_statement(line: &str) -> bool {
     let name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c));
     let line = line.trim();
     let assigned = line.split_once(" = ").filter(|(left, _)| left.split(", ").all(name)).map(|(_, right)| right);
-    let value = line.strip_prefix("return ").or(assigned);
+    let method = Some(line).filter(|line| line.split('(').next().is_some_and(|function| function.contains('.')));
+    let value = line.strip_prefix("return ").or(assigned).or(method);
     let called = value.and_then(|value| value.split_once('(')).is_some_and(|(function, _)| name(function));
     called && line.ends_with([')', '(', ','])
+}
+
+/// Where a file of a library begins to say what it is of. What lies before are names that a user gave to an environment and to folders: with
+/// `/envs/torch/lib/python3.11/site-packages/numpy/core.py` NumPy is no part of PyTorch.
+fn before_library(file: &str) -> usize {
+    let packages = ["site-packages", "dist-packages"].iter().filter_map(|packages| file.rfind(packages)).max();
+    packages.or_else(|| file.rfind("/lib/python")).unwrap_or(0)
 }
 
 /// The file of frames that have none.

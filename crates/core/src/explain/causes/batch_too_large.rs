@@ -103,7 +103,11 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
     let of_tensorflow = ["tensorflow.oom", "tensorflow.pool"].contains(&failure.sign.id);
-    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && of_tensorflow {
+    // On a host without a limit a small tensor is the last straw: what filled the machine is not said.
+    let last_straw = case.of(Resource::HostMemory)
+        && case.numbers.limit_bytes().is_none()
+        && case.numbers.wanted_bytes().is_some_and(|wanted| wanted < LAST_STRAW_BYTES);
+    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && of_tensorflow && !last_straw {
         return Claim::likely(format!(
             "the tensor that did not fit has the shape of activations: {:?}",
             case.numbers.shape.as_deref().unwrap_or_default()
@@ -112,12 +116,12 @@ fn judge(case: &Case) -> Option<Claim> {
     None
 }
 
-/// TensorFlow's nodes that read a weight or assign to it have its size, whatever the batch.
+/// TensorFlow's nodes that read a weight, restore it or assign to it have its size, whatever the batch.
 fn of_a_weight(op: &str) -> bool {
-    op.ends_with("/read") || has_any(op, &["/AssignMovingAvg", "ExponentialMovingAverage"])
+    op.ends_with("/read") || has_any(op, &["/AssignMovingAvg", "ExponentialMovingAverage", "/RestoreV2"])
 }
 
-/// A small request of XLA's, in a small program, is the last straw of something else.
+/// A small request of XLA's, in a small program, is the last straw of something else; so is one of a host's whole memory.
 const LAST_STRAW_BYTES: u64 = 64 * MIB;
 
 /// What in the figures speaks against a batch that is too large.

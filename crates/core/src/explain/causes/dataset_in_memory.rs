@@ -3,7 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::{Phase, has_model};
 use super::super::sign::Resource;
-use super::super::sizes::has_any;
+use super::super::sizes::{has, has_any};
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code};
 use crate::bytes::{MIB, human};
@@ -36,6 +36,11 @@ fn judge(case: &Case) -> Option<Claim> {
     };
     if let Some(frame) = failure.frames.iter().find(whole) {
         return Claim::certain(format!("the whole data is being made a tensor (in {})", frame.function));
+    }
+    // A process that could not be doubled was large already; of what, the line that starts a worker does not say.
+    let forks = |frame: &&Frame| has(&frame.file, "popen_fork") || has(&frame.code, "os.fork(");
+    if failure.frames.iter().rev().take(2).any(|frame| forks(&frame)) {
+        return Claim::possible("the process could not be doubled for a worker; what fills it is not said");
     }
     // A small piece that does not fit is the last straw, and says nothing of what filled the memory before.
     let small = case.numbers.wanted_bytes().is_some_and(|bytes| bytes < SMALL_BYTES);
@@ -80,7 +85,9 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("an array{of_array} was made on the host at once"));
     }
     // Python itself found no room, and no model was at work: what it handles is data. A list that grows may be anything.
-    let plain = matches!(failure.sign.id, "python.memory_error" | "native.bad_alloc");
+    // A program that is aborted shows no frames: those around it are another one's.
+    let aborted = has_any(&failure.text, &["terminate called", "what():"]);
+    let plain = matches!(failure.sign.id, "python.memory_error" | "native.bad_alloc") && !aborted;
     let grows = |frame: &&Frame| has_any(&frame.code, &[".append(", ".extend(", "+="]);
     let last = failure.frames.last().filter(|_| plain && case.place.is_none() && !has_model(&failure.frames));
     // What is raised again was raised elsewhere.

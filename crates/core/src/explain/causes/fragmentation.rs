@@ -2,6 +2,7 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
+use super::super::sign::Resource;
 use super::{Cause, Claim, Code};
 use crate::bytes::{GIB, MIB, human};
 
@@ -15,6 +16,9 @@ pub(super) const CAUSE: Cause = Cause {
 };
 
 const SMALL_SEGMENT_BYTES: u64 = 2 * MIB;
+
+/// PyTorch takes at least this much from the device for anything but what is small.
+const LARGE_SEGMENT_BYTES: u64 = 20 * MIB;
 
 /// PyTorch writes two places of a GiB: a difference of two figures is known to this much.
 const ROUNDED_BYTES: u64 = GIB / 100;
@@ -69,6 +73,11 @@ fn judge(case: &Case) -> Option<Claim> {
         human(idle),
         human(wanted)
     );
+    // A pool that is in pieces takes another segment. Where the device has room for it, the pieces did not matter.
+    let room = numbers.free_bytes.is_some_and(|free| free / 2 >= wanted.max(LARGE_SEGMENT_BYTES));
+    if room && numbers.allowed_bytes.is_none() && case.of(Resource::GpuMemory) {
+        return Claim::possible(because);
+    }
     // PyTorch serves what is small from a pool of its own, in segments of this size: what is idle elsewhere is of no use to it. Where this job has
     // filled the device, it is the last straw.
     let filled = numbers.limit_bytes().is_some_and(|limit| reserved >= limit / 10 * 9);

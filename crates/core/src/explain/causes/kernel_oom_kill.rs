@@ -31,6 +31,12 @@ fn judge(case: &Case) -> Option<Claim> {
         "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" => Claim::likely(
             "the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too",
         ),
+        "kernel.invoked" if case.saw("kernel.machine_trace") => Claim::likely(
+            "the kernel found no page in the whole machine and looked for a process to kill; whom is not said",
+        ),
+        "kernel.invoked" => Claim::possible(
+            "the kernel looked for a process to kill; whether the machine or a cgroup was full is not said",
+        ),
         "torch.worker_killed" if case.numbers.exit_code == Some(-9) => Claim::likely(
             "a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out",
         ),

@@ -17,10 +17,10 @@ pub(super) const CAUSE: Cause = Cause {
     judge,
 };
 
-/// Parts of names that TensorFlow gives to ops that make weights.
-const NODES: [&str; 9] = [
+/// Parts of names that TensorFlow gives to ops that make weights, or read them from a checkpoint.
+const NODES: [&str; 10] = [
     "initializer/", "initializers/", "truncatednormal", "randomuniform", "random_uniform", "statelessrandom", "glorot",
-    "varhandleop", "/assign",
+    "varhandleop", "/assign", "/restorev2",
 ];
 
 fn judge(case: &Case) -> Option<Claim> {

@@ -96,7 +96,8 @@ fn judge(case: &Case) -> Option<Claim> {
         );
         return if of_most { Claim::certain(because) } else { Claim::possible(because) };
     }
-    let (own, free) = (own?, numbers.free_bytes?);
+    // What is allocated says nothing of what a pool keeps: only with that does the rest belong to somebody else.
+    let (own, free) = (numbers.reserved_bytes.or(numbers.process_bytes)?, numbers.free_bytes?);
     if !numbers.others.is_empty() || numbers.process_bytes.is_some() {
         return None;
     }
@@ -169,7 +170,8 @@ const FEW_ELEMENTS: u64 = 1 << 18;
 /// The line of code that makes a tensor of a few elements, where CUDA itself refused, and how many they are.
 fn few_elements(case: &Case) -> Option<(u64, &str)> {
     let failure = case.failure().filter(|failure| failure.numbers.requested_bytes.is_none())?;
-    let last = failure.frames.last()?;
+    // Through this one PyTorch makes the first tensor of a device.
+    let last = failure.frames.iter().rfind(|frame| frame.function != "_lazy_new")?;
     let elements = made_elements(&last.code).filter(|elements| *elements <= FEW_ELEMENTS)?;
     ["cuda.out_of_memory", "torch.device_oom"].contains(&failure.sign.id).then_some((elements, last.code.as_str()))
 }

@@ -51,7 +51,7 @@ fn judge(case: &Case) -> Option<Claim> {
             human(capacity)
         ));
     }
-    if wanted >= ABSURD_BYTES {
+    if wanted >= ABSURD_BYTES && !pool_backs_off(case) {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
     }
     if let Some(frame) = made_by_hand(case, wanted).filter(|_| wanted >= LARGE_BYTES) {
@@ -80,6 +80,18 @@ fn judge(case: &Case) -> Option<Claim> {
     let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
     let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < 10_000;
     huge_on_host.then(|| Claim::likely(format!("{} were asked for at once: few machines have that", human(wanted))))?
+}
+
+/// Whether what was asked for is a pool's own share: refused, it asks for nine tenths, and again (`BFCAllocator::Extend`). No tensor shrinks.
+fn pool_backs_off(case: &Case) -> bool {
+    let asked: Vec<u64> = case
+        .sightings
+        .iter()
+        .filter(|sighting| sighting.sign.id == "xla.device_alloc")
+        .filter_map(|sighting| sighting.numbers.requested_bytes)
+        .collect();
+    let nine_tenths = |pair: &[u64]| pair[1].abs_diff(pair[0] / 10 * 9) <= pair[0] / 1000;
+    asked.len() >= 2 && asked.windows(2).take(4).all(nine_tenths)
 }
 
 /// A tensor of this size, written down in the user's code, is no activation.
@@ -128,6 +140,12 @@ fn all_pairs(case: &Case) -> Option<Claim> {
     if let Some([rows, columns]) = square {
         return Claim::likely(format!("a matrix of {rows} × {columns} has an entry for each pair of rows"));
     }
+    if let Some(rows) = case.numbers.shape.as_deref().and_then(paired_rows) {
+        return Claim::likely(format!(
+            "the array has {rows} · {} / 2 elements: one for each pair of {rows} rows",
+            rows - 1
+        ));
+    }
     let frame = frames.iter().rev().take(6).find(|frame| {
         has_any(&frame.code, PAIRS)
             || squares(&frame.code)
@@ -138,4 +156,14 @@ fn all_pairs(case: &Case) -> Option<Claim> {
         return None;
     }
     Claim::likely(format!("one tensor has an entry for each pair of rows ({})", frame.code))
+}
+
+/// How many rows there are where a flat array has one entry for each pair of them: n of n · (n − 1) / 2, as distances are kept for hierarchical
+/// clustering. Of a hundred million lengths one in seven thousand is such a number, so that it is hardly ever by chance.
+fn paired_rows(shape: &[u64]) -> Option<u64> {
+    let [entries] = shape else { return None };
+    let twice = u128::from(*entries) * 2;
+    let rows = (twice as f64).sqrt() as u128 + 1;
+    let exact = [rows - 1, rows, rows + 1].into_iter().find(|rows| rows * rows.saturating_sub(1) == twice)?;
+    u64::try_from(exact).ok().filter(|&rows| rows >= MANY_ROWS)
 }

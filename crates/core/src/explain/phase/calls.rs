@@ -86,14 +86,29 @@ pub fn creates(code: &str) -> bool {
 /// How many elements an array has that a line of code makes, where it writes all its sizes down: 6 of `torch.zeros(2, 3).cuda()`.
 pub fn made_elements(code: &str) -> Option<u64> {
     let known = ["ones", "zeros", "full", "empty", "rand", "randn", "arange"];
-    let call = calls(code).next().filter(|call| known.contains(&call.method) && !call.receiver.is_empty())?;
+    let call = calls(code).next().filter(|call| !call.receiver.is_empty())?;
     let (_, inside) = code.split_once(&format!("{}(", call.method))?;
+    let class = call.method.ends_with("Tensor");
+    let of_numbers = class || ["tensor", "as_tensor"].contains(&call.method);
+    if let Some(count) = listed_numbers(inside).filter(|_| of_numbers) {
+        return Some(count);
+    }
+    if !class && !known.contains(&call.method) {
+        return None;
+    }
     let sizes = inside.trim_start_matches(['(', '[']).split([')', ']']).next()?;
     let of = |size: &str| size.trim().parse::<u64>().ok();
     let positional = sizes.split(',').filter(|size| !size.contains('=') && !size.trim().is_empty());
     let sizes: Option<Vec<u64>> = positional.map(of).collect();
     let product = |sizes: Vec<u64>| sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size));
     sizes.filter(|sizes| !sizes.is_empty()).map(product)
+}
+
+/// How many numbers a list has that is written down: 2 of `[0.5, 1], device="cuda")`.
+fn listed_numbers(text: &str) -> Option<u64> {
+    let list = text.trim_start().strip_prefix('[')?.split(']').next()?;
+    let all: Option<Vec<f64>> = list.split(',').map(|number| number.trim().parse().ok()).collect();
+    all.map(|numbers| numbers.len() as u64)
 }
 
 /// Whether a line of code reads something that is no model, and keeps it beside what it read before: `scans.append(load_scan(path))`,
@@ -178,6 +193,11 @@ mod tests {
         assert_eq!(made_elements("z = torch.zeros(batch, 8).cuda()"), None);
         assert_eq!(made_elements("z = torch.zeros(x.size(0)).cuda()"), None);
         assert_eq!(made_elements("z = torch.zeros_like(x)"), None);
+        assert_eq!(made_elements("torch.cuda.FloatTensor([1])"), Some(1));
+        assert_eq!(made_elements("x = torch.cuda.FloatTensor(2, 3)"), Some(6));
+        assert_eq!(made_elements("x = torch.tensor([0.5, 1, 2], device='cuda')"), Some(3));
+        assert_eq!(made_elements("x = torch.tensor(rows, device='cuda')"), None);
+        assert_eq!(made_elements("x = torch.tensor([rows, 1], device='cuda')"), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) const WEIGHTS: &[&str] = &[
 const MAKES: &[&str] = &[
     "load", "init", "initialize", "build", "create", "make", "move", "patch", "convert", "materialize", "prepare",
     "setup", "instantiate", "cast", "construct", "dispatch", "loading", "creating", "building", "initializing",
-    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer",
+    "instantiating", "converting", "quantizing", "dequantize", "merge", "partially", "initializer", "reset",
 ];
 /// What data is called when it is all of it.
 pub(super) const DATA: &[&str] = &[
@@ -143,12 +143,22 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
     (doing(READS) && any(said, DATA)).then_some(Phase::LoadData)
 }
 
+/// Whether a line of a job's own output says that training began: `Training`, `***** Running training *****`, `[0.6 s] train & add`, `Epoch 1/20`.
+pub(super) fn begins_training(line: &str) -> bool {
+    let said: Vec<String> = line.split_whitespace().flat_map(words).take(3).collect();
+    any(&said, &["training", "train", "epoch"])
+}
+
 /// What a message says could not be done: `unable to load model`, `failed to create instance of model`, `Exception during initialization`.
 pub(super) fn of_failure(line: &str) -> Option<Phase> {
     let said: Vec<String> = words(line).into_iter().take(4 * MOST_WORDS).collect();
     let model = any(&said, &["model", "models", "weights", "checkpoint", "engine", "session"]);
     // What an engine computes in is made beside the weights: `failed to allocate compute buffers`.
     if any(&said, &["compute"]) && any(&said, &["buffer", "buffers"]) {
+        return Some(Phase::Forward);
+    }
+    // A server rehearses its largest batch: `Unable to warmup model`.
+    if any(&said, &["warmup", "warm"]) && any(&said, &["model"]) {
         return Some(Phase::Forward);
     }
     // A cache of keys and values grows with the context, not with the model.
@@ -197,6 +207,7 @@ mod tests {
             of_failure("llama_model_load: error loading model: unable to allocate backend buffer"),
             Some(Phase::LoadModel)
         );
+        assert_eq!(of_failure("panicked at 'Unable to warmup model: Generation(…)'"), Some(Phase::Forward));
         assert_eq!(of_failure("llama_new_context: failed to allocate compute buffers"), Some(Phase::Forward));
         assert_eq!(
             of_failure("llama_init_from_model: failed to initialize: failed to allocate buffer for kv cache"),
@@ -212,5 +223,7 @@ mod tests {
         assert_eq!(of_line("- **Node Type:** UNETLoader"), Some(Phase::LoadModel));
         assert_eq!(of_line("creating eval model"), Some(Phase::Evaluate));
         assert_eq!(of_line("epoch 3: validation loss 0.31"), None);
+        assert!(begins_training("***** Running training *****") && begins_training("Epoch 1/20"));
+        assert!(!begins_training("Loading checkpoint shards of the training run"));
     }
 }

@@ -142,7 +142,7 @@ fn figures(text: &str, numbers: &mut Numbers) {
     let requested = [
         "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size",
         "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
-        "memory to allocate", "buffer of size", "allocating",
+        "memory to allocate", "buffer of size", "allocating", "memory. Requested",
     ];
     numbers.requested_bytes = numbers
         .requested_bytes
@@ -152,7 +152,9 @@ fn figures(text: &str, numbers: &mut Numbers) {
     numbers.free_bytes = numbers
         .free_bytes
         .or_else(|| size_after(text, "available memory is only"))
-        .or_else(|| size_after(text, "Driver report"));
+        .or_else(|| size_after(text, "Driver report"))
+        // CatBoost: `Out of memory. Requested 1795 MB; Free 595.1 MB`
+        .or_else(|| after(text, "memory. Requested").and_then(|tail| size_after(tail, "Free")));
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "memory has been allocated"))

@@ -20,7 +20,7 @@ pub const SIGNS: &[Sign] = &[
                 "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation",
                 "CUDA error 2: out of memory", "cudaMalloc failed: out of memory", "Cuda failure 'out of memory'",
                 "CUDA driver error: out of memory", "CUDA Error: out of memory", "hipErrorOutOfMemory",
-                "Cuda failure 2 'out of memory'",
+                "Cuda failure 2 'out of memory'", "Error out of memory at line",
             ],
             Weight::Failure,
         )

@@ -79,6 +79,12 @@ pub const SIGNS: &[Sign] = &[
             Weight::Context,
         )
     },
+    // The compiler lists them only when the program did not fit, even if the line that says so was cut off.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: breakdown,
+        ..Sign::new("xla.report", &["Largest program allocations in hbm", "Total hbm usage >="], Weight::Symptom)
+    },
     Sign {
         read: largest,
         ..Sign::new("xla.largest", &["Shape: ", "Size: ", "op_name=\"", "largest contiguous region"], Weight::Context)
@@ -134,6 +140,8 @@ impl Sign {
                 "cuda_executor", "GPU",
             ],
             unless: &["host memory", "pinned", "on host", ": I ", "is not a failure"],
+            // A whole device may be allocated, too: to a job.
+            check: |text| !has(text, "allocate GPU") || has(text, "memory"),
             ..self
         }
     }

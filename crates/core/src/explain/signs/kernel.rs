@@ -33,13 +33,13 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
-    // Functions in the kernel's call trace, and Docker's event, where the line that names the victim was cut off.
+    // Functions in the kernel's call trace, and Docker's events, where the line that names the victim was cut off.
     Sign {
         resource: Some(Resource::ContainerLimit),
         cause: Some(Code::ContainerOrSchedulerLimit),
         ..Sign::new(
             "kernel.cgroup_trace",
-            &["mem_cgroup_oom_synchronize", "mem_cgroup_out_of_memory", "topic=/tasks/oom"],
+            &["mem_cgroup_oom_synchronize", "mem_cgroup_out_of_memory", "topic=/tasks/oom", " container oom "],
             Weight::Symptom,
         )
     },
@@ -53,7 +53,14 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign { read: killed, ..Sign::new("kernel.cgroup_figures", &["memory: usage "], Weight::Context) },
     Sign { read: docker_stats, ..Sign::new("docker.stats", &["MEM USAGE / LIMIT"], Weight::Context) },
-    Sign { read: killed, ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Context) },
+    // The first line of the kernel's report, which may be all that is left of it.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: killed,
+        ..Sign::new("kernel.invoked", &["invoked oom-killer"], Weight::Symptom)
+    },
+    // Below it, who asked the killer for help: whoever looks for a page of the machine. A cgroup's limit is found elsewhere.
+    Sign { ..Sign::new("kernel.machine_trace", &["__alloc_pages_slowpath", "__alloc_pages_may_oom"], Weight::Context) },
     Sign {
         resource: Some(Resource::HostMemory),
         cause: Some(Code::KernelOomKill),

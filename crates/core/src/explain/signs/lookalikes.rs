@@ -52,7 +52,8 @@ pub const SIGNS: &[Sign] = &[
                 "NVIDIA driver on your system is too old", "CUDA_ERROR_NO_DEVICE",
                 "forward compatibility was attempted", "Possibly insufficient driver version", "CUDA unknown error",
                 "no CUDA-capable device", "CUDA-capable device(s) is/are busy", "invalid device ordinal",
-                "CUDNN_STATUS_VERSION_MISMATCH", "is not compatible with the current PyTorch installation",
+                "Driver/library version mismatch", "CUDNN_STATUS_VERSION_MISMATCH",
+                "is not compatible with the current PyTorch installation",
             ],
             Weight::Denial,
         )

@@ -8,7 +8,7 @@ use super::super::sizes::{bytes_after, has, has_any, size_after, size_before};
 /// What an exception says of a device's memory.
 const ON_DEVICE: &[&str] = &[
     "memory on GPU", "memory on the GPU", "GPU memory", "device memory", "pycuda", "cuCtxCreate", "cuMemAlloc",
-    "cudaMalloc", "cudaErrorMemoryAllocation", "CUDA error",
+    "cudaMalloc", "cudaErrorMemoryAllocation", "CUDA error", "bad_alloc: out_of_memory",
 ];
 
 /// Their signs.
@@ -54,7 +54,10 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: native,
-        unless: &["bad_alloc: out of memory", "thrust::", "cudaErrorMemoryAllocation"],
+        unless: &[
+            "bad_alloc: out of memory", "bad_alloc: out_of_memory", "thrust::", "cudaErrorMemoryAllocation",
+            "CUDA error",
+        ],
         ..Sign::new(
             "native.bad_alloc",
             &["std::bad_alloc", "bad allocation", "std::bad_array_new_length", "Arena alloc failed"],
@@ -86,7 +89,7 @@ pub const SIGNS: &[Sign] = &[
             "thrust.bad_alloc",
             &[
                 "thrust::system::detail::bad_alloc", "bad_alloc: out of memory",
-                "bad_alloc: cudaErrorMemoryAllocation", "RMM failure",
+                "bad_alloc: cudaErrorMemoryAllocation", "RMM failure", "bad_alloc: out_of_memory",
             ],
             Weight::Failure,
         )
@@ -97,6 +100,10 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("r.vector", &["cannot allocate vector of size", "vector memory exhausted"], Weight::Failure)
     },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("julia.oom", &["OutOfMemoryError()"], Weight::Failure) },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("dotnet.oom", &["System.OutOfMemoryException"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::HostMemory),
         ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure)

@@ -82,7 +82,7 @@ pub const SIGNS: &[Sign] = &[
         read: wrapped,
         unless: &[
             "OOM when allocating", "quota", "429", "grpc", "Received message larger", "tempstate", "No space left",
-            "Too many open files", "checkpoint file",
+            "Too many open files", "checkpoint file", "to serialize message",
         ],
         also: &["ResourceExhausted", "Resource exhausted"],
         check: |text| !names_a_file(text),
@@ -125,12 +125,20 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // A graph or a function, written out whole on the host (`MessageToBuffer`).
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "and size"))
+        },
+        ..Sign::new("tensorflow.serialize", &["Failed to allocate memory to serialize message"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::Disk),
         cause: Some(Code::DiskFull),
         also: &["Resource exhausted", "ResourceExhausted"],
         unless: &["Too many open files"],
-        ..Sign::new("tensorflow.checkpoint_file", &["tempstate", "checkpoint file"], Weight::Failure)
+        ..Sign::new("tensorflow.checkpoint_file", &["tempstate", "checkpoint file", ".data-00000-of-"], Weight::Failure)
     },
     Sign {
         read: at_start,
@@ -201,7 +209,14 @@ fn destination(text: &str, numbers: &mut Numbers) {
 
 /// The error by its name, whose message may follow in the next lines.
 fn wrapped(text: &str, numbers: &mut Numbers) {
-    if has(text, "OOM when allocating tensor") { tensor(text, numbers) } else { op(text, numbers) }
+    if has(text, "OOM when allocating tensor") {
+        tensor(text, numbers)
+    } else {
+        op(text, numbers)
+    }
+    // XLA's message, wrapped within its first words.
+    let program = bytes_after(text, "Out of memory while trying to allocate");
+    numbers.requested_bytes = numbers.requested_bytes.or(program);
 }
 
 /// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.

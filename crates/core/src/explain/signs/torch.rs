@@ -27,6 +27,13 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // Cut off in the middle of these words.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        also: &["Error"],
+        check: |text| ["CUDA out", "CUDA out of"].iter().any(|start| text.trim_end().ends_with(start)),
+        ..Sign::new("torch.cut_off", &["CUDA out"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         check: |text| text.trim().eq_ignore_ascii_case("out of memory"),
