@@ -24,10 +24,10 @@ test: ## Everything that CI runs
 	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
 	$(MAKE) --no-print-directory test-python
 
-# One after the other: they wait for each other's lock.
+# One after the other: they wait for each other's lock. Cargo is not told of the two jobs, of which it could not take one.
 rust:
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory test-rust
+	env -u MAKEFLAGS $(MAKE) --no-print-directory lint
+	env -u MAKEFLAGS $(MAKE) --no-print-directory test-rust
 
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	cargo test --workspace
