@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Of make's jobs, which it could not take one of, Cargo is not told.
+CARGO := env -u MAKEFLAGS cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test rust test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
@@ -24,13 +26,13 @@ test: ## Everything that CI runs
 	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
 	$(MAKE) --no-print-directory test-python
 
-# One after the other: they wait for each other's lock. Cargo is not told of the two jobs, of which it could not take one.
+# One after the other: they wait for each other's lock.
 rust:
-	env -u MAKEFLAGS $(MAKE) --no-print-directory lint
-	env -u MAKEFLAGS $(MAKE) --no-print-directory test-rust
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-rust
 
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
-	cargo test --workspace
+	$(CARGO) test --workspace
 
 test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
 	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
@@ -54,7 +56,7 @@ $(VENV)/ready: tests/requirements.txt
 
 lint: ## Formatting and lints, warnings denied
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 lint-python: $(VENV)/ready ## The same for Python
 	$(VENV)/bin/ruff check python tools tests examples benches

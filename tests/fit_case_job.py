@@ -1,5 +1,5 @@
-"""One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, and
-several devices. In: the case's name and its arguments. Out: one line of JSON.
+"""One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, parts
+of a batch, and several devices. In: the case's name and its arguments. Out: one line of JSON.
 """
 
 import json
@@ -11,7 +11,7 @@ import brimful.keras
 import keras
 import numpy as np
 from brimful.fitting import DoesNotFit
-from brimful.keras import planning
+from brimful.keras import backends, planning
 from keras import layers
 
 
@@ -68,6 +68,17 @@ def learnt():
     return {"size": kind.size.size, "failures": kind.failures, "steps": kind.steps}
 
 
+def parts_on_device():
+    """Parts of a batch whose arrays are on the device already, as on a GPU, against slices of it: whether all are the same."""
+    model, (x, y) = dense(), numbers(10)
+    backend, batch = backends.make(model), (keras.ops.convert_to_tensor(x), keras.ops.convert_to_tensor(y), None)
+    same = True
+    for begin, end in ((0, 10), (0, 3), (3, 6), (6, 10)):
+        inputs, targets, weights = backend.part(batch, begin, end)
+        same &= weights is None and bool((np.asarray(inputs) == x[begin:end]).all() and (np.asarray(targets) == y[begin:end]).all())
+    return {"same": same}
+
+
 def resume(folder, how, kill_at=0):
     """Trains with Keras's own checkpoints, and ends itself in the middle of an epoch where that is asked for."""
     model, (x, y) = dense(), numbers(60)
@@ -121,5 +132,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    case = {"does_not_fit": does_not_fit, "learnt": learnt, "resume": resume, "replicas": lambda *path: replicas()}[sys.argv[1]]
+    own = {"does_not_fit": does_not_fit, "learnt": learnt, "parts_on_device": parts_on_device, "resume": resume}
+    case = {**own, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

@@ -259,6 +259,11 @@ def test_the_next_run_starts_with_the_size_that_went_well(tmp_path):
     assert second == {"size": first["size"], "failures": 0, "steps": 2}
 
 
+def test_parts_are_cut_from_arrays_on_the_device(tmp_path):
+    """On a GPU Keras has put the batch there before the step; elsewhere its arrays are NumPy's."""
+    assert answer(case("parts_on_device", tmp_path=tmp_path, backend="jax")) == {"same": True}
+
+
 def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path):
     """Killed in the middle of an epoch and started again, in parts: the weights and slots of a plain run that nobody killed."""
 

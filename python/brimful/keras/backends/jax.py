@@ -22,9 +22,8 @@ from brimful.fitting import memory
 from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
-from .jax_ahead import Ahead
+from .jax_ahead import TRAIN, Ahead
 
-TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
 TEST = ("trainable", "non_trainable", "metrics")
 PREDICT = ("trainable", "non_trainable")
 

@@ -18,9 +18,9 @@ from brimful.fitting import failure
 
 from .. import batches
 
-#: Keras's names for the parts of the state, in the order of its loop.
-STATE = ("trainable_variables", "non_trainable_variables", "optimizer_variables", "metrics_variables")
-NAMES = ("trainable", "non_trainable", "optimizer", "metrics")
+#: The parts of the state, in the order of Keras's loop, and Keras's names for them.
+TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
+STATE = tuple(f"{name}_variables" for name in TRAIN)
 
 
 class Logs(dict):
@@ -111,8 +111,8 @@ class Ahead:
         if last is not None and last.done.is_set():
             values, last = self.current(values), None
         try:
-            logs, after = self._backend.begin_whole(dict(zip(NAMES, values)), batches.unpacked(data))
-            begun = Begun(values, data, logs, tuple(after[name] for name in NAMES))
+            logs, after = self._backend.begin_whole(dict(zip(TRAIN, values)), batches.unpacked(data))
+            begun = Begun(values, data, logs, tuple(after[name] for name in TRAIN))
             loop = threading.get_ident()
             begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         except Exception as error:
