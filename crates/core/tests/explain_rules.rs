@@ -512,3 +512,35 @@ fn a_model_that_is_unpickled_is_no_data() {
     assert_eq!(cause(&unpickled("self.disease_model")), Some(Code::ModelTooLarge));
     assert_eq!(cause(&unpickled("rows")), Some(Code::DatasetInMemory));
 }
+
+#[test]
+fn a_shape_of_another_allocation_is_not_this_ones() {
+    let log = |asked: &str| {
+        format!(
+            "W tensorflow: OOM when allocating tensor with shape[64,1024,1024] and type float on /device:GPU:0 by allocator GPU_0_bfc\n\
+             RuntimeError: CUDA out of memory. Tried to allocate {asked} (GPU 0; 8.00 GiB total capacity; 7.00 GiB already allocated; \
+             3.00 MiB free; 7.10 GiB reserved in total by PyTorch)"
+        )
+    };
+    let figures = |asked: &str| {
+        let numbers = explain(log(asked).as_bytes()).numbers;
+        (numbers.shape, numbers.requested_bytes)
+    };
+    // The first one counts, and its shape is what it asked for.
+    assert_eq!(figures("256.00 MiB"), (Some(vec![64, 1024, 1024]), Some(256 << 20)));
+    assert_eq!(figures("40.00 MiB"), (Some(vec![64, 1024, 1024]), Some(256 << 20)));
+}
+
+#[test]
+fn a_file_that_ends_too_soon_is_not_memory() {
+    assert_eq!(
+        cause(
+            "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    read(f)\nEOFError: Ran out of input"
+        ),
+        Some(Code::NotMemory)
+    );
+    let host = explain(b"F0101 syncedmem.hpp:33] Check failed: *ptr host allocation of size 8589934592 failed");
+    assert_eq!((host.resource, host.numbers.requested_bytes), (Some(Resource::HostMemory), Some(8 << 30)));
+    let fine = explain(b"I0101 syncedmem.hpp:33] host allocation of size 8589934592 took 3 ms");
+    assert_eq!(fine.resource, None);
+}

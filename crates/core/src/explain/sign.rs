@@ -5,6 +5,10 @@
 use serde::Serialize;
 
 use super::causes::Code;
+use super::shapes;
+
+/// Allocators round what they are asked for up to this.
+const ROUNDED_REQUEST_BYTES: u64 = 512;
 
 /// What ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -188,10 +192,13 @@ impl Numbers {
         macro_rules! fill {
             ($($field:ident),*) => { $( if self.$field.is_none() { self.$field.clone_from(&other.$field); } )* };
         }
-        // A shape belongs to its request: figures of two allocations are not mixed.
-        let same = self.requested_bytes.is_none()
-            || other.requested_bytes.is_none()
-            || self.requested_bytes == other.requested_bytes;
+        // A shape belongs to its request: figures of two allocations are not mixed. Where one has no request, its shape must come to the other's.
+        let same = match (self.requested_bytes, other.requested_bytes) {
+            (Some(own), Some(others)) => own == others,
+            (Some(own), None) => other.may_come_to(own),
+            (None, Some(others)) => self.may_come_to(others),
+            (None, None) => true,
+        };
         if same {
             fill!(requested_bytes, shape, dtype, tensor_bytes, op);
         }
@@ -204,6 +211,13 @@ impl Numbers {
         if self.others.is_empty() {
             self.others.clone_from(&other.others);
         }
+    }
+
+    /// Whether shape and type come to so many bytes, as far as they are known.
+    fn may_come_to(&self, requested_bytes: u64) -> bool {
+        let known = self.shape.as_deref().zip(self.dtype.as_deref());
+        let bytes = known.and_then(|(shape, dtype)| shapes::tensor_bytes(shape, dtype));
+        bytes.is_none_or(|bytes| bytes.abs_diff(requested_bytes) <= requested_bytes / 50 + ROUNDED_REQUEST_BYTES)
     }
 
     /// How many of them there are.

@@ -63,6 +63,14 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
             let weights = any(&line, WEIGHTS) || any(&line, &["model", "dict"]);
             return if weights { Some(Phase::LoadModel) } else { of_words(&line) };
         }
+        // Data that is written down is no checkpoint: `pickle.dump(features, file)`.
+        if ["dump", "dumps", "save"].contains(&call.method)
+            && ["pickle", "joblib", "np", "numpy", "json"].contains(&call.receiver)
+        {
+            let line = words(code);
+            let model = any(&line, MODEL) || any(&line, WEIGHTS);
+            return Some(if any(&line, DATA) && !model { Phase::LoadData } else { Phase::Checkpoint });
+        }
         of_words(&method)
     })
 }
@@ -183,6 +191,9 @@ mod tests {
         assert_eq!(of_code("sd = paddle.load(opts.weights)"), Some(Phase::LoadModel));
         assert_eq!(of_code("optimizer = DeepSpeedZeroOptimizer_Stage3("), Some(Phase::Update));
         assert_eq!(of_code("train_set = TrainDataset(patches[train_ind, ...])"), Some(Phase::LoadData));
+        assert_eq!(of_code("pickle.dump(features, file, protocol=4)"), Some(Phase::LoadData));
+        assert_eq!(of_code("pickle.dump(model, file)"), Some(Phase::Checkpoint));
+        assert_eq!(of_code("pickle.dump(result, file)"), Some(Phase::Checkpoint));
     }
 
     #[test]

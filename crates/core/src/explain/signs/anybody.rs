@@ -49,6 +49,16 @@ pub const SIGNS: &[Sign] = &[
         )
         .on_allocating()
     },
+    // Caffe, of its host memory: `host allocation of size 8589934592 failed`.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: |text, numbers| {
+            let asked = number_after(text, "host allocation of size ");
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
+        also: &["fail"],
+        ..Sign::new("caffe.host", &["host allocation of size "], Weight::Failure)
+    },
     // llama.cpp and what is built on it name the backend: `failed to allocate CPU buffer of size 437944320`.
     Sign {
         resource: Some(Resource::HostMemory),

@@ -110,11 +110,11 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "python.other",
             &[
-                "IndexError:", "KeyError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:", "TypeError:",
-                "ValueError:", "AssertionError:", "FileNotFoundError:", "NotImplementedError:", "NameError:",
-                "SyntaxError:", "ZeroDivisionError:", "PermissionError:", "UnicodeDecodeError:", "RecursionError",
-                "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:", "UnimplementedError:",
-                "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
+                "IndexError:", "KeyError:", "EOFError:", "ImportError:", "ModuleNotFoundError:", "AttributeError:",
+                "TypeError:", "ValueError:", "AssertionError:", "FileNotFoundError:", "NotImplementedError:",
+                "NameError:", "SyntaxError:", "ZeroDivisionError:", "PermissionError:", "UnicodeDecodeError:",
+                "RecursionError", "InvalidArgumentError", "NotFoundError:", "FailedPreconditionError:",
+                "UnimplementedError:", "shapes cannot be multiplied", "size mismatch", "must match the size of tensor",
                 "Expected all tensors to be on the same device", "Sizes of tensors must match", "cannot reshape array",
                 "Expected more than 1 value per channel", "index out of range in self", "JSONDecodeError",
                 "ReadTimeout", "HTTPError", "ConnectTimeout", "Loss is nan", "UnpicklingError", "ResolutionImpossible",
