@@ -31,7 +31,7 @@ class Moments:
         self.stays = set(stays)
         self.blocks = json.loads(sys.argv[1]).get("blocks", False)
         self.joint = json.loads(sys.argv[1]).get("joint", False)
-        #: Each step is begun before the last one is done.
+        #: Keras does not wait for a step; whole ones are even begun before the last one is done.
         self.ahead = json.loads(sys.argv[1]).get("ahead", False)
         self.plan = {}
         self.step = 0
@@ -299,7 +299,7 @@ def wrap(made):
         setattr(backend, name, _failing(name, getattr(backend, name)))
     if BACKEND == "jax":
         backend.update = _failing("optimizer", backend.update)
-        backend.begin_whole = _failing("begun", backend.begin_whole)
+        backend.begin = _failing("begun", backend.begin)
     if MOMENTS.ahead:
         wrap_ahead(made, backend)
 
@@ -311,7 +311,8 @@ def wrap_ahead(made, backend):
     def begun(ahead, values, iterator):
         MOMENTS.begin_step()
         if "train" in made.kinds:
-            backend.joint = backend.runs_ahead = True
+            backend.joint = backend.runs_ahead = MOMENTS.joint
+            backend.promises = True
             made.kinds["train"].failures = 0
         return begin(ahead, values, iterator)
 
@@ -320,9 +321,9 @@ def wrap_ahead(made, backend):
         MOMENTS.said.append(said)
         return said
 
-    def recovered(rows):
-        MOMENTS.failures.append((MOMENTS.step, rows, 0, MOMENTS.said[-1][:160]))
-        failed(rows)
+    def recovered():
+        MOMENTS.failures.append((MOMENTS.step, made.kinds["train"].size.size, 0, MOMENTS.said[-1][:160]))
+        failed()
 
     jax_ahead.Ahead.step, made.failed_ahead = begun, recovered
     jax_ahead.failure = types.SimpleNamespace(is_out_of_memory=failure.is_out_of_memory, forget=forgotten)

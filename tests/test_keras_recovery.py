@@ -9,6 +9,7 @@ without any, XLA's compiler ends the process.
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,7 @@ LIMITED = {
     "jax": ("jax", None, transient(38, 20, ["forward", "optimizer"], room_mib=500)),
     "jax, parts": ("jax", None, transient(38, 20, ["forward", "optimizer", "finish"], size=48, scaled=True, room_mib=500)),
     "jax, ahead": ("jax", None, transient(12, 20, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=4)),
+    "jax, ahead, parts": ("jax", None, transient(12, 20, ["begun", "forward", "optimizer", "finish"], size=48, ahead=True, room_mib=500)),
     "torch": ("torch", None, transient(24, 13, INSIDE, room_mib=1000)),
     "torch, copies kept": ("torch", None, transient(9, 6, INSIDE, joint=True, room_mib=1000)),
     "torch, parts": ("torch", None, transient(24, 13, INSIDE + BETWEEN, size=48, scaled=True, room_mib=1000)),
@@ -107,7 +109,11 @@ def recovered(tmp_path_factory):
             # One operation at a time: what C++ asks for half-way through another, while the memory is taken, it cannot do without,
             # and TensorFlow crashes. Where it stays away, which gaps the pool has would be chance.
             env["TF_NUM_INTEROP_THREADS"] = "1"
-        return python("recovery_job.py", json.dumps(job), env=env)
+        run = python("recovery_job.py", json.dumps(job), env=env)
+        if backend == "jax" and run.returncode == -signal.SIGABRT and "std::bad_alloc" in run.stderr:
+            # While the memory was taken, a thread of JAX's own asked for a few bytes that C++ cannot do without: it says nothing of us.
+            run = python("recovery_job.py", json.dumps(job), env=env)
+        return run
 
     with ThreadPoolExecutor(len(POOLED)) as waiting, ThreadPoolExecutor(1) as busy:
         runs = {name: (waiting if name in POOLED else busy).submit(start, name) for name in RUNS}

@@ -5,8 +5,9 @@
 `unsplit`: brimful.keras.fit against model.fit, with a batch that fits as the plan says. `in 4`: a batch in four parts against model.fit
 with batches of the size of a part. Printed are the ratio of the least wall times, and medians of the ratios of wall time and of CPU time;
 the targets are 1.02 and 1.10. STEPS of the batch asked for make an epoch, and a call of `fit`: on a GPU, where steps are short, more of
-them are a fairer picture of training (the default is 4 for images, 8 for the table). CASE is `convolutions`, `dense` (both by default) or
-`residual`, a network that keeps a large GPU busy; its BatchNorm makes it another one in parts, so it is only taken whole.
+them are a fairer picture of training (the default is 4 for images, 8 for the table). CASE is `convolutions`, `dense` (both by default), or
+one that keeps a large GPU busy: `stacked` (VGG16), or `residual` (ResNet50), whose BatchNorm makes it another one in parts, so that it is
+only taken whole.
 """
 
 import os
@@ -45,6 +46,11 @@ def dense():
 def residual():
     """ResNet50, on images that people train it with."""
     return keras.applications.ResNet50(weights=None, classes=10), (224, 224, 3), 128, 8
+
+
+def stacked():
+    """VGG16: as busy, without BatchNorm, so that it can be taken in parts."""
+    return keras.applications.VGG16(weights=None, classes=10), (224, 224, 3), 128, 8
 
 
 def compiled(make, steps):
@@ -95,7 +101,7 @@ def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else None
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, {rounds} rounds")
-    cases = {make.__name__: make for make in (convolutions, dense, residual)}
+    cases = {make.__name__: make for make in (convolutions, dense, stacked, residual)}
     for make in [cases[name] for name in sys.argv[3:] or ("convolutions", "dense")]:
         for parts, name in ((1, "unsplit"), (4, "in 4"))[: 1 if make is residual else 2]:
             (least, wall, cpu), step_ms = compare(make, parts, rounds, steps)

@@ -152,7 +152,7 @@ class PatientHog(Hog):
 
     def __init__(self, backend, every):
         self.held = []
-        super().__init__(backend, every, ("begin_whole",))
+        super().__init__(backend, every, ("begin",))
         release = backend.release
 
         def released():

@@ -73,23 +73,34 @@ class Job:
         """Whether a step is Keras's own: another one is the user's, and runs as it is."""
         return getattr(type(self.model), step) is getattr(keras.Model, step)
 
-    def runs_whole(self, rows: int) -> bool:
-        """Whether training steps of so many samples went well as a whole, and none has failed."""
+    def goes_well(self, rows: int, whole: bool = False) -> bool:
+        """Whether training steps of so many samples went well (whole: not in parts), and none has failed."""
         kind = self.kinds.get("train")
-        return kind is not None and not kind.failures and rows <= min(kind.size.size, kind.size.good)
+        if kind is None or kind.failures or rows > kind.size.asked:
+            return False
+        return rows <= min(kind.size.size, kind.size.good) if whole else min(rows, kind.size.size) <= kind.size.good
 
-    def stepped(self, rows: int) -> None:
-        """A step went well that was not taken here."""
-        kind = self.kinds["train"]
-        kind.steps += 1
-        kind.size.good = max(kind.size.good, rows)
+    def begin(self, data: tuple) -> tuple[dict, int]:
+        """A step like those that went well, not tried again where it fails: its logs, and in how many parts it was taken."""
+        data = arrays.taken(self, data)
+        progress = Progress()
+        self._train_parts(self.kinds["train"], data, batches.rows(data[0]), progress)
+        if self.model.trainable_weights and progress.gradients is not None:
+            self.backend.update(progress.gradients)
+        return progress.logs, progress.parts
 
-    def failed_ahead(self, rows: int) -> None:
-        """Such a step ran out of memory, and is taken here now."""
+    def stepped(self, rows: int, parts: int) -> None:
+        """Such a step is done."""
+        progress = Progress()
+        progress.parts = parts
+        self._went_well(self.kinds["train"], rows, progress)
+
+    def failed_ahead(self) -> None:
+        """Such a step ran out of memory, and is taken in the ordinary way now."""
         kind = self.kinds["train"]
         kind.failures += 1
         self.backend.release()
-        lines.say(f"step {kind.steps + 1} ran out of memory at {rows} samples: the same samples once more, and each step is waited for now")
+        lines.say(f"step {kind.steps + 1} ran out of memory: the same samples once more, and each step is waited for now")
 
     # One step of each kind.
 

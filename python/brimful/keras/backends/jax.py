@@ -2,8 +2,8 @@
 
 In: a compiled model, its state as Keras passes it, and parts of batches. Out: gradients, the new state, logs. Arrays never change, and
 none is given away to a call that may fail: a step that runs out of memory leaves the state as it was. Each call is waited for, because an
-error would otherwise come to light much later; where there is room to hold what a step began with, the next is begun before that
-(`jax_ahead`). Not done: several devices or processes.
+error would otherwise come to light much later, but for steps like those that went well, which Keras need not wait for (`jax_ahead`).
+Not done: several devices or processes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,14 @@ class Backend:
         #: Whether a whole batch and its update are one.
         self.joint = False
         self._before: tuple | None = None
-        #: Where there is room for it: steps that are begun before the last one is done.
+        #: Steps that Keras need not wait for: its next batch is fetched meanwhile. On a CPU nothing is gained by it, and memory is lost:
+        #: there a program's memory is taken before it runs.
         self.ahead: Ahead | None = None
+        self.promises = self._jax_device.platform != "cpu"
+        #: Where there is room for it, the next one is even begun before the last one is done.
         self.runs_ahead = False
+        #: Whether each program is waited for.
+        self.waits = True
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
 
@@ -207,9 +212,14 @@ class Backend:
         gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
         return gradients, logs
 
-    def begin_whole(self, values: dict, data: tuple) -> tuple:
-        """A whole batch and its update, not waited for: the logs and the state that there will be."""
-        return self._jitted("whole and update", self._whole_and_update())(values, data)
+    def begin(self, job: Any, values: dict, data: tuple) -> tuple:
+        """A step that is not waited for: the logs and the state that there will be, and the number of its parts."""
+        self.values, self.waits = {name: list(value) for name, value in values.items()}, False
+        try:
+            logs, parts = job.begin(data)
+            return logs, self.values, parts
+        finally:
+            self.values, self.waits = {}, True
 
     def whole_program(self, data: tuple) -> Any:
         """The same, compiled and not run."""
@@ -398,9 +408,9 @@ class Backend:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
     def _call(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
-        if self.model.run_eagerly or not self.model.jit_compile:
-            return jax.block_until_ready(step(*args))
-        return jax.block_until_ready(self._jitted(name, step, donate)(*args))
+        eager = self.model.run_eagerly or not self.model.jit_compile
+        result = (step if eager else self._jitted(name, step, donate))(*args)
+        return jax.block_until_ready(result) if self.waits else result
 
     def _jitted(self, name: str, step: Any, donate: tuple = ()) -> Any:
         if name not in self._made:

@@ -1,9 +1,10 @@
-"""Training steps on JAX that are begun before the last one is done, as Keras's own are: the device does not wait for the host.
+"""Training steps on JAX that Keras's loop does not wait for, as it does not for its own: the device does not wait for the host.
 
 In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. What a step began with is held until the
 step is done; one that ran out of memory is taken again from there, in the ordinary way, and so is the one that was begun on its result.
-Whoever reads logs or the model's variables waits for them. Only batches of a size that went well as a whole are taken like this, one
-at a time, and none after the first failure.
+Whoever reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the
+first failure. The next one is begun when the last one is done, which takes no more memory than waiting would; where there is room for
+what the last one began with, too, a whole batch is begun before that.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Logs(dict):
 class Begun:
     """A step that runs: what it began with, and what it will leave."""
 
-    def __init__(self, before: tuple, data: Any, logs: dict, after: tuple) -> None:
-        self.before, self.data, self.logs, self.after = before, data, Logs(logs), after
+    def __init__(self, before: tuple, data: Any, logs: dict, after: tuple, parts: int) -> None:
+        self.before, self.data, self.logs, self.after, self.parts = before, data, Logs(logs), after, parts
         self.promised = after[0]
         self.done = threading.Event()
 
@@ -73,7 +74,7 @@ class Begun:
 
 
 class Ahead:
-    """Keras's train function, at most one step ahead of the device."""
+    """Keras's train function, with one step that runs, or two."""
 
     def __init__(self, backend: Any, job: Any, train: Callable) -> None:
         self._backend, self._job, self._train = backend, job, train
@@ -81,11 +82,14 @@ class Ahead:
 
     def step(self, values: tuple, iterator: Any) -> tuple:
         """One batch: its logs and the state after it, both perhaps to come."""
-        if not self._backend.runs_ahead:
+        if not (self._backend.promises or self._backend.runs_ahead):
             return self._train(self.current(values), iterator)
         data = next(iterator)
-        if not self._job.runs_whole(batches.rows(batches.unpacked(data)[0])):
-            return self._train(self.current(values), iter([data]))
+        rows = batches.rows(batches.unpacked(data)[0])
+        if not (self._backend.runs_ahead and self._job.goes_well(rows, whole=True)):
+            values = self.current(values)
+            if not (self._backend.promises and self._job.goes_well(rows)):
+                return self._train(values, iter([data]))
         return self._begin(values, data)
 
     def current(self, values: tuple) -> tuple:
@@ -111,8 +115,8 @@ class Ahead:
         if last is not None and last.done.is_set():
             values, last = self.current(values), None
         try:
-            logs, after = self._backend.begin_whole(dict(zip(TRAIN, values)), batches.unpacked(data))
-            begun = Begun(values, data, logs, tuple(after[name] for name in TRAIN))
+            logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data))
+            begun = Begun(values, data, logs, tuple(after[name] for name in TRAIN), parts)
             loop = threading.get_ident()
             begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         except Exception as error:
@@ -143,15 +147,16 @@ class Ahead:
 
     def _waited(self, begun: Begun, rows: int) -> bool:
         try:
-            jax.block_until_ready(dict.copy(begun.logs))
-            self._job.stepped(rows)
+            # In parts the logs are there before the update is; what one program makes is there together.
+            jax.block_until_ready([dict.copy(begun.logs), *(list(part)[:1] for part in begun.after)])
+            self._job.stepped(rows, begun.parts)
             return True
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
             failure.forget(error)
-        self._backend.runs_ahead = False
-        self._job.failed_ahead(rows)
+        self._backend.runs_ahead = self._backend.promises = False
+        self._job.failed_ahead()
         logs, begun.after = self._train(begun.before, iter([begun.data]))
         dict.update(begun.logs, logs)
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from brimful.fitting import failure
+from brimful.fitting import failure, sizing
 
 from .. import batches
 
@@ -31,13 +31,19 @@ def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, roo
     known: dict[int, float] = {}
     size = max(1, min(start, rows))
     for _ in range(TRIES):
-        known[size] = _need(backend, data, rule, collect, size)
+        known[_taken(rows, size)] = _need(backend, data, rule, collect, _taken(rows, size))
         proposed = _proposed(known, rows, room_bytes)
-        if proposed in known:
+        if _taken(rows, proposed) in known:
             break
         size = proposed
-    fitting = [size for size, need in known.items() if need <= room_bytes]
-    return max(fitting, default=1)
+    if known.get(_taken(rows, proposed), math.inf) <= room_bytes:
+        return proposed
+    return max((size for size, need in known.items() if need <= room_bytes), default=1)
+
+
+def _taken(rows: int, size: int) -> int:
+    """How many samples the largest part has when parts have so many at most: they are equal. Only such programs will run."""
+    return max(end - begin for begin, end in sizing.parts(rows, size))
 
 
 def _need(backend: Any, data: tuple, rule: Any, collect: bool, size: int) -> float:
