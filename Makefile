@@ -14,16 +14,17 @@ help: ## List the targets
 # Both packages are named so that their dependencies get the same features for the command as for the extension: with different
 # ones, `package` would compile all our crates a second time. Only the command is built, and Python is not needed for it.
 build: ## Build the command: target/release/brimful
-	cargo build --release -p brimful -p brimful-python --bin brimful
+	$(CARGO) build --release -p brimful -p brimful-python --bin brimful
 
 demo: package ## The story of a job that does not fit: planned, run, explained, and trained to the end (under three minutes)
 	$(VENV)/bin/python tools/demo.py
 
 # What is compiled once gains nothing from being kept in pieces for the next time: a third of its compiling would go into that.
-# The environment of the tests comes over the network, without a word, while the crates are compiled.
+# The environment of the tests comes over the network, without a word, while the crates are compiled; and what is installed there is
+# compiled while the tests of the other profile run.
 test: export CARGO_INCREMENTAL := 0
 test: ## Everything that CI runs
-	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
+	$(MAKE) --no-print-directory --jobs=3 rust build $(VENV)/ready
 	$(MAKE) --no-print-directory test-python
 
 # One after the other: they wait for each other's lock.
