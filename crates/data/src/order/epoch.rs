@@ -131,8 +131,10 @@ impl Epoch {
     /// The order of the rows of a group: for each row the block within the group, and the row within the block.
     pub fn mixed(&self, group: u64, block_rows: &[usize], into: &mut Vec<(u32, u32)>) {
         into.clear();
-        let rows = |block: usize| (0..block_rows[block] as u32).map(move |row| (block as u32, row));
-        into.extend((0..block_rows.len()).flat_map(rows));
+        // Block by block: of a range it is known how long it is, and nothing is asked for each row.
+        for (block, &rows) in block_rows.iter().enumerate() {
+            into.extend((0..rows as u32).map(|row| (block as u32, row)));
+        }
         if matches!(self.settings.shuffle, Shuffle::Window | Shuffle::Block) {
             Random::new(self.settings.seed, &[self.settings.epoch, GROUPS, group]).shuffle(into);
         }
