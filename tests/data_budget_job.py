@@ -99,7 +99,7 @@ def main():
     given = json.loads(sys.argv[1])
     seen = Seen(given["rows"])
     forget_peak()
-    before = status("VmHWM")
+    before, mapped = status("VmHWM"), status("RssFile")
     by = limit(given)
     for shuffle in given["shuffles"]:
         forget_peak()
@@ -109,6 +109,8 @@ def main():
         peak = {
             "peak_bytes": status("VmHWM") - before,
             "before_bytes": before,
+            # Code that runs for the first time: how much of it is mapped at once is the kernel's affair.
+            "mapped_bytes": status("RssFile") - mapped,
             "by": by,
             "threads_left": len(os.listdir("/proc/self/task")),
         }

@@ -59,7 +59,7 @@ def test_a_budget_below_the_floor_is_refused_before_anything_is_read(tmp_path):
     made = make("csv", tmp_path, 1000)
     for found in run(made, 256 << 10, epochs=1):
         assert "that this needs at least" in found["refused"] and found["floor_bytes"] > 256 << 10, found
-        assert found["peak_bytes"] < 4 * MIB, found
+        assert found["peak_bytes"] - found["mapped_bytes"] < 4 * MIB, found
 
 
 @pytest.mark.parametrize("memory", [8 * MIB, 32 * MIB])

@@ -137,7 +137,8 @@ def test_the_failures_are_the_frameworks_own(name, recovered):
     found = recovered(name)
     own = {
         "tensorflow": r"^ResourceExhaustedError: .*OOM when allocating tensor",
-        "jax": r"^(JaxRuntimeError|ValueError): (RESOURCE_EXHAUSTED: Out of memory allocating \d+ bytes|INTERNAL: YNNPACK operation failed)",
+        "jax": r"^(JaxRuntimeError|ValueError): (RESOURCE_EXHAUSTED: Out of memory allocating \d+ bytes|INTERNAL: YNNPACK operation failed"
+        r"|INTERNAL: Error dispatching computation: Out of memory allocating \d+ bytes)",
         "torch": r"^RuntimeError: .*DefaultCPUAllocator: can't allocate memory",
     }[RUNS[name][0]]
     others = [said for _, _, _, said in found["failures"] if not re.search(own, said)]
