@@ -6,7 +6,7 @@ VENV := .venv
 CARGO := env -u MAKEFLAGS cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test compiled test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
+.PHONY: help build demo test rust test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -20,18 +20,16 @@ demo: package ## The story of a job that does not fit: planned, run, explained, 
 	$(VENV)/bin/python tools/demo.py
 
 # What is compiled once gains nothing from being kept in pieces for the next time: a third of its compiling would go into that.
-# The environment of the tests comes over the network, without a word, while the crates are compiled; what is installed there is compiled
-# while the tests of the crates run, most of which wait for something.
+# The environment of the tests comes over the network, without a word, while the crates are compiled.
 test: export CARGO_INCREMENTAL := 0
 test: ## Everything that CI runs
-	$(MAKE) --no-print-directory --jobs=2 compiled $(VENV)/ready
-	$(MAKE) --no-print-directory --jobs=2 test-rust build
+	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
 	$(MAKE) --no-print-directory test-python
 
 # One after the other: they wait for each other's lock.
-compiled:
+rust:
 	$(MAKE) --no-print-directory lint
-	$(CARGO) test --workspace --no-run
+	$(MAKE) --no-print-directory test-rust
 
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	$(CARGO) test --workspace
