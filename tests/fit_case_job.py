@@ -1,5 +1,5 @@
 """One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, parts
-of a batch, and several devices. In: the case's name and its arguments. Out: one line of JSON.
+of a batch, steps that are not waited for, and several devices. In: the case's name and its arguments. Out: one line of JSON.
 """
 
 import json
@@ -11,7 +11,7 @@ import brimful.keras
 import keras
 import numpy as np
 from brimful.fitting import DoesNotFit
-from brimful.keras import backends, planning
+from brimful.keras import api, backends, planning
 from keras import layers
 
 
@@ -79,6 +79,21 @@ def parts_on_device():
     return {"same": same}
 
 
+def refused_ahead():
+    """A step that runs out of memory as soon as it is begun, for real: how often one is begun like this."""
+    model, (x, y) = dense(), numbers(60)
+    job, begun = api.job_of(model, "auto", "exact"), []
+
+    def begin(*args):
+        begun.append(1)
+        keras.ops.zeros((1 << 50,), "uint8")
+
+    job.backend.promises, job.backend.begin = True, begin
+    brimful.keras.fit(model, x, y, batch_size=10, verbose=0)
+    kind = model.__dict__["_brimful_job"].kinds["train"]
+    return {"begun": len(begun), "failures": kind.failures, "steps": kind.steps}
+
+
 def resume(folder, how, kill_at=0):
     """Trains with Keras's own checkpoints, and ends itself in the middle of an epoch where that is asked for."""
     model, (x, y) = dense(), numbers(60)
@@ -132,6 +147,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    own = {"does_not_fit": does_not_fit, "learnt": learnt, "parts_on_device": parts_on_device, "resume": resume}
-    case = {**own, "replicas": lambda *path: replicas()}[sys.argv[1]]
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, resume)
+    case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

@@ -276,6 +276,11 @@ def test_parts_are_cut_from_arrays_on_the_device(tmp_path):
     assert answer(case("parts_on_device", tmp_path=tmp_path, backend="jax")) == {"same": True}
 
 
+def test_what_is_refused_ahead_is_waited_for_from_then_on(tmp_path):
+    """Once: tried again and again, each step of a tight job would be taken twice."""
+    assert answer(case("refused_ahead", tmp_path=tmp_path, backend="jax")) == {"begun": 1, "failures": 1, "steps": 6}
+
+
 def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path):
     """Killed in the middle of an epoch and started again, in parts: the weights and slots of a plain run that nobody killed."""
 

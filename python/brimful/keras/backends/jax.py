@@ -47,8 +47,7 @@ class Backend:
         #: Whether a whole batch and its update are one.
         self.joint = False
         self._before: tuple | None = None
-        #: Steps that Keras need not wait for: its next batch is fetched meanwhile. On a CPU nothing is gained by it, and memory is lost:
-        #: there a program's memory is taken before it runs.
+        #: Steps that Keras need not wait for: its next batch is fetched meanwhile. On a CPU the two would only share the cores.
         self.ahead: Ahead | None = None
         self.promises = self._jax_device.platform != "cpu"
         #: Where there is room for it, the next one is even begun before the last one is done.

@@ -111,7 +111,7 @@ class Ahead:
         return self._begun
 
     def _begin(self, values: tuple, data: Any) -> tuple:
-        last, begun = self._begun, None
+        last, begun, refused = self._begun, None, False
         if last is not None and last.done.is_set():
             values, last = self.current(values), None
         try:
@@ -123,9 +123,13 @@ class Ahead:
             if not failure.is_out_of_memory(error):
                 raise
             failure.forget(error)
+            refused = True
         if last is not None and not self._settle(last):
             # What was begun on its result has no result either.
             begun, values = None, last.after
+        elif refused:
+            # Waited for, it may well fit; tried like this again and again, each step would be taken twice.
+            self._stop()
         self._begun = begun
         if begun is None:
             return self._train(values, iter([data]))
@@ -155,8 +159,12 @@ class Ahead:
             if not failure.is_out_of_memory(error):
                 raise
             failure.forget(error)
-        self._backend.runs_ahead = self._backend.promises = False
-        self._job.failed_ahead()
+        self._stop()
         logs, begun.after = self._train(begun.before, iter([begun.data]))
         dict.update(begun.logs, logs)
         return False
+
+    def _stop(self) -> None:
+        """After a failure: each step is waited for from here on."""
+        self._backend.runs_ahead = self._backend.promises = False
+        self._job.failed_ahead()
