@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::causes::Code;
 use super::shapes;
 
-/// Allocators round what they are asked for up to this.
+/// Allocators round what they are asked for up to this: PyTorch's kMinBlockSize; TensorFlow's BFC to half of it.
 const ROUNDED_REQUEST_BYTES: u64 = 512;
 
 /// What ran out.
@@ -213,7 +213,7 @@ impl Numbers {
         }
     }
 
-    /// Whether shape and type come to so many bytes, as far as they are known.
+    /// Whether shape and type come to so many bytes, as far as they are known. Messages write two digits of a figure or more: a fiftieth is less.
     fn may_come_to(&self, requested_bytes: u64) -> bool {
         let known = self.shape.as_deref().zip(self.dtype.as_deref());
         let bytes = known.and_then(|(shape, dtype)| shapes::tensor_bytes(shape, dtype));
