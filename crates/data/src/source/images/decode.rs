@@ -9,8 +9,9 @@ use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::{U8, U8x3};
+use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -102,13 +103,17 @@ impl Decoder {
             into.copy_from_slice(&self.picture);
             return Ok(());
         }
-        let kind = if target.channels == 1 { PixelType::U8 } else { PixelType::U8x3 };
-        let from =
-            ImageRef::new(width as u32, height as u32, &self.picture, kind).map_err(|error| error.to_string())?;
-        let (width, height) = (target.width as u32, target.height as u32);
-        let mut to = Image::from_slice_u8(width, height, into, kind).map_err(|error| error.to_string())?;
+        let size = (width, height);
+        if target.channels == 1 { self.resize::<U8>(size, into) } else { self.resize::<U8x3>(size, into) }
+    }
+
+    /// Of the kinds of pixels that there are, only those that a picture here may have are compiled.
+    fn resize<P: PixelTrait>(&mut self, (width, height): (usize, usize), into: &mut [u8]) -> Result<(), String> {
+        let from = TypedImageRef::<P>::from_buffer(width as u32, height as u32, &self.picture);
+        let to = TypedImage::<P>::from_buffer(self.target.width as u32, self.target.height as u32, into);
+        let (from, mut to) = (from.map_err(|error| error.to_string())?, to.map_err(|error| error.to_string())?);
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
-        self.resizer.resize(&from, &mut to, &options).map_err(|error| error.to_string())
+        self.resizer.resize_typed(&from, &mut to, &options).map_err(|error| error.to_string())
     }
 
     fn jpeg(&mut self, size: Size) -> Result<(), String> {
