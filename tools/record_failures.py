@@ -37,7 +37,7 @@ OUT = ROOT / "fixtures" / "logs"
 TIMEOUT_S = 300
 VERSIONS = (
     "tensorflow keras torch jax jaxlib numpy scipy pandas scikit-learn dask distributed ray pyspark grpcio lightning transformers datasets "
-    "nbclient ipykernel pytest rich joblib h5py"
+    "nbclient ipykernel pytest rich joblib h5py duckdb"
 ).split()
 
 

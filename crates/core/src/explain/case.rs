@@ -45,9 +45,9 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 7] = [
+const STRONG_DENIALS: [&str; 8] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
-    "allocator.nothing",
+    "scheduler.preempted", "allocator.nothing",
 ];
 
 impl Case {
@@ -59,7 +59,8 @@ impl Case {
         let mut numbers = first.numbers.clone();
         let same = |other: &&Sighting| {
             other.sign.weight != Weight::Warning
-                && (other.sign.resource == first.sign.resource || other.sign.weight == Weight::Context)
+                && (other.sign.resource == first.sign.resource
+                    || (other.sign.weight == Weight::Context && other.sign.resource.is_none()))
         };
         for other in case.sightings.iter().filter(same) {
             numbers.fill(&other.numbers);
@@ -160,16 +161,20 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         sightings.iter().any(|other| other.sign.id == "job.retried" && other.line == sighting.line)
     };
     let for_pool = |refused: &Sighting| {
-        sightings
-            .iter()
-            .any(|pool| pool.sign.id == "tensorflow.pool" && pool.line.wrapping_sub(refused.line) <= POOL_FOLLOWS)
+        sightings.iter().any(|pool| {
+            let asked = pool.sign.id == "xla.exhausted" && pool.numbers.requested_bytes.is_some();
+            pool.line > refused.line
+                && (asked || (pool.sign.id == "tensorflow.pool" && pool.line - refused.line <= POOL_FOLLOWS))
+        })
     };
+    // Whoever looks for the largest batch goes on until one fails.
+    let searched_until = sightings.iter().rfind(|sighting| sighting.sign.id == "job.searched").map(|found| found.line);
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let assertion = sightings.iter().position(strong);
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
-            _ if retried(sighting) => return None,
+            _ if retried(sighting) || searched_until.is_some_and(|line| sighting.line < line) => return None,
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,

@@ -46,7 +46,7 @@ const KEPT: usize = 6;
 /// Characters of a line that are kept for quoting.
 const QUOTED: usize = 700;
 /// Lines with these are followed for figures that grow.
-const FOLLOWED: [&str; 8] = ["it/s", "s/it", "memory", "RSS", "mem", "mem=", "MiB", "allocated"];
+const FOLLOWED: [&str; 9] = ["it/s", "s/it", "memory", "RSS", "mem", "mem=", "MiB", "GiB", "allocated"];
 
 /// Reads a log.
 pub struct Explainer {

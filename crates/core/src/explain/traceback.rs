@@ -33,10 +33,12 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     let whole = unwrapped(lines_all);
     let lines_all: &[&str] = &whole.iter().map(|line| &**line).collect::<Vec<_>>();
     let lines = lines_all;
+    // Paddle shows the frames of its C++ below those of Python.
     let header = |line: &&str| {
-        ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"]
-            .iter()
-            .any(|words| line.contains(words))
+        !line.contains("C++ Traceback")
+            && ["Traceback (most recent call last)", "Traceback (innermost last)", "(most recent call first)"]
+                .iter()
+                .any(|words| line.contains(words))
     };
     let from = lines.iter().rposition(header).map_or(0, |at| at + 1);
     let mut found: Vec<Frame> = Vec::new();
@@ -67,6 +69,8 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
     if found.first().is_some_and(|first| first.file == NATIVE) {
         found.retain(|frame| frame.file == NATIVE);
         found.reverse();
+    } else {
+        found.retain(|frame| frame.file != NATIVE);
     }
     // And Lua's.
     if lines_all.iter().any(|line| line.trim() == LUA_TRACE) && found.first().is_some_and(|first| is_lua(&first.file)) {

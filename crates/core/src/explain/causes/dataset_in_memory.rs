@@ -26,7 +26,7 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     // A batch is no data set.
     let failure = case.failure().filter(|failure| failure.sign.id != "tensorflow.batch")?;
-    let arrays = matches!(failure.sign.id, "numpy.array" | "pandas.tokenizing" | "arrow.malloc");
+    let arrays = matches!(failure.sign.id, "numpy.array" | "pandas.tokenizing" | "arrow.malloc" | "r.vector");
     let of_array = case.numbers.wanted_bytes().map_or(String::new(), |bytes| format!(" of {}", human(bytes)));
     if failure.sign.id == "pandas.tokenizing" {
         return Claim::certain("a file was being read whole into a table");

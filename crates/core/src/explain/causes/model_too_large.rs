@@ -34,6 +34,15 @@ fn judge(case: &Case) -> Option<Claim> {
         let place = case.place.as_ref()?;
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
     }
+    // llama.cpp takes what it needs for the weights and their cache before it computes.
+    let taken = case.numbers.process_bytes.zip(case.numbers.limit_bytes()).filter(|_| case.saw("metal.oom"));
+    if let Some((taken, limit)) = taken.filter(|(taken, limit)| taken > limit) {
+        return Claim::likely(format!(
+            "the model and its cache take {} before anything is computed, and Metal recommends {} at most",
+            human(taken),
+            human(limit)
+        ));
+    }
     // XLA counts what a program is given apart from what it computes.
     let given = case.numbers.argument_bytes.zip(case.numbers.limit_bytes());
     if let Some((given, limit)) = given.filter(|(given, limit)| given >= limit) {

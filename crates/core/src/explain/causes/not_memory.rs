@@ -40,6 +40,8 @@ fn judge(case: &Case) -> Option<Claim> {
             "a process waited for another one or for the network and gave up; look at the first rank that failed"
         }
         "scheduler.time" => "the job was ended because its time was over",
+        "scheduler.preempted" => "the scheduler took the machine for another job",
+        "native.instruction" => "the program has instructions that this processor does not know",
         "user.interrupt" => "somebody ended it by hand (Ctrl-C)",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",

@@ -66,6 +66,18 @@ pub const SIGNS: &[Sign] = &[
         )
         .slurm()
     },
+    // What a job's script asked for is what it has.
+    Sign {
+        resource: LIMIT,
+        read: |text, numbers| {
+            let asked = after(text, "--mem=").or_else(|| after(text, "--mem ")).and_then(quantity);
+            let limit =
+                asked.map(|found| found.bytes().saturating_mul(if found.unit_bytes.is_some() { 1 } else { MIB }));
+            numbers.capacity_bytes = numbers.capacity_bytes.or(limit);
+        },
+        check: |text| has_any(text, &["#SBATCH", "sbatch ", "srun ", "salloc "]),
+        ..Sign::new("slurm.asked", &["--mem=", "--mem "], Weight::Context)
+    },
     Sign {
         resource: LIMIT,
         cause: CODE,

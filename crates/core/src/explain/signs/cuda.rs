@@ -73,11 +73,18 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Failed to get convolution algorithm", "No algorithm worked", "No algorithm without scratch worked",
                 "Fail to find the dnn implementation", "no valid convolution algorithms available",
-                "conv_algorithm_picker", "Unable to find a valid cuDNN algorithm",
-                "unable to find an engine to execute", "GET was unable to find an engine", "All algorithms tried for",
-                "FIND was unable to find an engine",
+                "Unable to find a valid cuDNN algorithm", "unable to find an engine to execute",
+                "GET was unable to find an engine", "All algorithms tried for", "FIND was unable to find an engine",
             ],
             Weight::Symptom,
+        )
+    },
+    // The compiler goes on with slower ones, and says so itself if none of those works either.
+    Sign {
+        ..Sign::new(
+            "cuda.fallback",
+            &["None of the algorithms provided by cuDNN heuristics worked", "conv_algorithm_picker"],
+            Weight::Warning,
         )
     },
     // ONNX Runtime and others print the call that was refused.
@@ -110,7 +117,7 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("cuda.context", &["cuCtxCreate", "make_context()", "cuDevicePrimaryCtxRetain"], Weight::Context)
     },
     // What stands above it was seen before the job.
-    Sign { ..Sign::new("shell.python", &["$ python", "$ CUDA_VISIBLE_DEVICES="], Weight::Context) },
+    Sign { ..Sign::new("shell.python", &["$ python", "$ CUDA_VISIBLE_DEVICES=", "+ python"], Weight::Context) },
     // What stands below it was seen when a shell had the terminal again.
     Sign { ..Sign::new("shell.smi", &["$ nvidia-smi", "# nvidia-smi"], Weight::Context) },
     // `docker stats` has such pairs, too, without bars between its columns.

@@ -94,6 +94,17 @@ pub const SIGNS: &[Sign] = &[
         )
     },
     Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new("scheduler.preempted", &["DUE TO PREEMPTION", "TERM_PREEMPT"], Weight::Denial)
+    },
+    // A processor that does not know an instruction; CUDA's own are another matter (`cuda.illegal`).
+    Sign {
+        cause: NOT_MEMORY,
+        check: |text| text.contains("Illegal instruction") || text.contains("trap invalid opcode"),
+        ..Sign::new("native.instruction", &["Illegal instruction", "trap invalid opcode"], Weight::Denial)
+    },
+    Sign { ..Sign::new("job.searched", &["Finished batch size finder"], Weight::Warning) },
+    Sign {
         ..Sign::new(
             "job.retried",
             &[
@@ -138,8 +149,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "native.segfault",
             &[
-                "Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "Illegal instruction (core dumped)",
-                "stack smashing detected", "double free or corruption", "Fatal Python error",
+                "Segmentation fault", "SIGSEGV", "signal 11", "SIGABRT", "stack smashing detected",
+                "double free or corruption", "Fatal Python error",
             ],
             Weight::Denial,
         )

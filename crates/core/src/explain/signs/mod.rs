@@ -9,6 +9,7 @@ pub mod kernel;
 pub mod lookalikes;
 pub mod notebooks;
 pub mod numpy;
+pub mod programs;
 pub mod system;
 pub mod tensorflow;
 pub mod torch;
@@ -16,12 +17,13 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 12] = [
+pub const REGISTRY: [&[Sign]; 13] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
     cuda::SIGNS,
     numpy::SIGNS,
+    programs::SIGNS,
     kernel::SIGNS,
     brimful::SIGNS,
     clusters::SIGNS,

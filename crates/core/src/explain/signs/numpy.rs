@@ -3,7 +3,7 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, has, has_any, size_after, size_before};
+use super::super::sizes::{bytes_after, has, has_any, size_after};
 
 /// What an exception says of a device's memory.
 const ON_DEVICE: &[&str] = &[
@@ -72,9 +72,8 @@ pub const SIGNS: &[Sign] = &[
             "native.enomem",
             &[
                 "Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment",
-                "[WinError 1455]", "error code: <1455>", "failed to allocate data of size",
-                "Failed to allocate block of", "The paging file is too small", "os error 1455", "malloc of size",
-                "realloc of size", "Not enough memory", "bytes failed",
+                "[WinError 1455]", "error code: <1455>", "Failed to allocate block of", "The paging file is too small",
+                "os error 1455", "malloc of size", "realloc of size", "Not enough memory", "bytes failed",
             ],
             Weight::Failure,
         )
@@ -93,20 +92,6 @@ pub const SIGNS: &[Sign] = &[
             ],
             Weight::Failure,
         )
-    },
-    Sign {
-        resource: Some(Resource::HostMemory),
-        read: native,
-        ..Sign::new("r.vector", &["cannot allocate vector of size", "vector memory exhausted"], Weight::Failure)
-    },
-    Sign { resource: Some(Resource::HostMemory), ..Sign::new("julia.oom", &["OutOfMemoryError()"], Weight::Failure) },
-    Sign {
-        resource: Some(Resource::HostMemory),
-        ..Sign::new("dotnet.oom", &["System.OutOfMemoryException"], Weight::Failure)
-    },
-    Sign {
-        resource: Some(Resource::HostMemory),
-        ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -146,15 +131,11 @@ fn array(text: &str, numbers: &mut Numbers) {
 }
 
 fn native(text: &str, numbers: &mut Numbers) {
-    // DuckDB: (3.6 GiB/3.7 GiB used)
-    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_before(text, "used)"));
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| bytes_after(text, "malloc of size"))
         .or_else(|| bytes_after(text, "realloc of size"))
-        .or_else(|| size_after(text, "cannot allocate vector of size"))
         .or_else(|| bytes_after(text, "memory allocation of"))
-        .or_else(|| size_after(text, "failed to allocate data of size"))
         .or_else(|| size_after(text, "Failed to allocate"))
         .or_else(|| has(text, "allocate").then(|| size_after(text, "tried to allocate")).flatten());
 }

@@ -16,6 +16,18 @@ pub const SIGNS: &[Sign] = &[
         )
         .full()
     },
+    // A row of `df`: `shm   64M   64M   0 100% /dev/shm`; without a unit it counts in KiB.
+    Sign {
+        resource: Some(Resource::SharedMemory),
+        check: |text| text.contains("% /dev/shm"),
+        read: |text, numbers| {
+            let size = text.split_whitespace().nth(1).and_then(quantity);
+            let bytes =
+                size.map(|found| found.bytes().saturating_mul(if found.unit_bytes.is_some() { 1 } else { 1024 }));
+            numbers.capacity_bytes = numbers.capacity_bytes.or(bytes);
+        },
+        ..Sign::new("system.df_shm", &["/dev/shm"], Weight::Context)
+    },
     Sign {
         read: segment,
         ..Sign::new("nccl.segment", &["Error while creating shared memory segment"], Weight::Context)

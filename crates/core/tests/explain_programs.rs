@@ -1,0 +1,161 @@
+//! Programs outside Python, options that set a limit, and runs that go on: each with a message where the rule holds and one where it does not.
+//!
+//! In: messages in their programs' own words, with figures, names and code of our own. Checked: what ran out, the cause or that none is named,
+//! and figures. DuckDB, Node and Spark are recorded, too (`explain_corpus`).
+
+use brimful_core::bytes::{GIB, MIB};
+use brimful_core::explain::{Code, Explanation, Resource, explain};
+
+fn said(log: &str) -> Explanation {
+    explain(log.as_bytes())
+}
+
+fn cause(log: &str) -> Option<Code> {
+    said(log).cause.map(|cause| cause.code)
+}
+
+#[test]
+fn julia_says_what_its_pool_has() {
+    let full = said(
+        "ERROR: LoadError: Out of GPU memory trying to allocate 2.500 GiB\n\
+         Effective GPU memory usage: 98.40% (7.872 GiB/8.000 GiB)\nMemory pool usage: 6.500 GiB (7.250 GiB reserved)\n\n\
+         Stacktrace:\n  [1] macro expansion\n",
+    );
+    assert_eq!(full.resource, Some(Resource::GpuMemory));
+    let numbers = &full.numbers;
+    assert_eq!((numbers.requested_bytes, numbers.capacity_bytes), (Some(5 * GIB / 2), Some(8 * GIB)));
+    assert_eq!((numbers.allocated_bytes, numbers.reserved_bytes), (Some(13 * GIB / 2), Some(29 * GIB / 4)));
+    assert_eq!(said("Effective GPU memory usage: 12.00% (0.960 GiB/8.000 GiB)\n").resource, None);
+}
+
+#[test]
+fn matlab_counts_in_doubles_unless_it_cannot() {
+    let log = |sizes: &str, size: &str| {
+        said(&format!(
+            "Error using ones\nRequested {sizes} ({size}) array exceeds maximum array size preference (31.8GB). This might cause MATLAB to \
+             become unresponsive.\n"
+        ))
+    };
+    let doubles = log("100000x90000", "67.1GB");
+    assert_eq!(doubles.cause.map(|cause| cause.code), Some(Code::TensorTooLarge));
+    let numbers = &doubles.numbers;
+    assert_eq!((numbers.requested_bytes, numbers.shape.clone()), (Some(72_000_000_000), Some(vec![100_000, 90_000])));
+    assert_eq!(numbers.dtype.as_deref(), Some("float64"));
+    let singles = log("100000x90000x2", "67.1GB");
+    assert_eq!((singles.numbers.dtype, singles.numbers.requested_bytes.map(|bytes| bytes / GIB)), (None, Some(67)));
+    assert_eq!(log("ax", "").numbers.shape, None);
+}
+
+#[test]
+fn a_model_that_is_larger_than_the_machine_is_named() {
+    let refused = said(
+        "level=WARN msg=\"model request too large for system\" requested=\"40.0 GiB\" available=9126805504 total=\"15.5 GiB\"\n\
+         level=INFO msg=\"NewLlamaServer failed\" error=\"model requires more system memory (40.0 GiB) than is available (8.5 GiB)\"\n",
+    );
+    assert_eq!(
+        (refused.resource, refused.cause.map(|cause| cause.code)),
+        (Some(Resource::HostMemory), Some(Code::ModelTooLarge))
+    );
+    let numbers = &refused.numbers;
+    assert_eq!((numbers.requested_bytes, numbers.capacity_bytes), (Some(40 * GIB), Some(31 * GIB / 2)));
+}
+
+#[test]
+fn metal_has_a_size_that_it_recommends() {
+    let log = |last: &str| {
+        format!(
+            "ggml_metal_init: recommendedMaxWorkingSetSize  = 17179.87 MB\n\
+             ggml_backend_metal_log_allocated_size: allocated buffer, size =  9000.00 MiB, ( {last} / 16384.00)\n\
+             ggml_metal_graph_compute: command buffer 0 failed with status 5\n\
+             error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)\n"
+        )
+    };
+    assert_eq!(cause(&log("18000.00")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&log("9000.00")), None);
+}
+
+#[test]
+fn options_that_set_a_limit_count_for_what_they_limit() {
+    let heap = "java.lang.OutOfMemoryError: Java heap space\n";
+    assert_eq!(said(&format!("java -Xmx6g -jar trees.jar\n{heap}")).numbers.capacity_bytes, Some(6 * GIB));
+    let gpu = "RuntimeError: CUDA out of memory. Tried to allocate 64.00 MiB\n";
+    assert_eq!(said(&format!("java -Xmx6g -jar trees.jar\n{gpu}")).numbers.capacity_bytes, None);
+    let killed = "slurmstepd: error: Detected 2 oom_kill events in StepId=88.batch. Some of the step tasks have been OOM Killed.\n";
+    assert_eq!(said(&format!("#SBATCH --mem=20G\n{killed}")).numbers.capacity_bytes, Some(20 * GIB));
+    assert_eq!(said(&format!("#SBATCH --mem=3000\n{killed}")).numbers.capacity_bytes, Some(3000 * MIB));
+    assert_eq!(said(&format!("convert --mem=20G\n{killed}")).numbers.capacity_bytes, None);
+}
+
+#[test]
+fn df_says_how_large_shared_memory_is() {
+    let bus = "RuntimeError: DataLoader worker (pid 41) is killed by signal: Bus error. It is possible that dataloader's workers are out of \
+               shared memory. Please try to raise your shared memory limit.\n";
+    let human = said(&format!("{bus}$ df -h /dev/shm\nshm    64M   64M     0 100% /dev/shm\n"));
+    assert_eq!(human.numbers.capacity_bytes, Some(64 * MIB));
+    let blocks = said(&format!("{bus}$ df /dev/shm\ntmpfs    65536  65536   0 100% /dev/shm\n"));
+    assert_eq!(blocks.numbers.capacity_bytes, Some(64 * MIB));
+    let other = said(&format!("{bus}$ df -h\n/dev/sda1   200G   20G   180G  10% /\n"));
+    assert_eq!(other.numbers.capacity_bytes, None);
+}
+
+#[test]
+fn a_search_for_the_largest_batch_ends_with_a_failure_and_goes_on() {
+    let search = "INFO: Batch size 16 succeeded, trying batch size 32\n\
+                  caught: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a total capacity of 7.79 GiB\n\
+                  INFO: Batch size 32 failed, trying batch size 24\n";
+    let goes_on =
+        format!("{search}INFO: Finished batch size finder, will continue with full run using batch size 24\n");
+    assert_eq!(said(&goes_on).resource, None);
+    assert_eq!(said(search).resource, Some(Resource::GpuMemory));
+    let later = format!("{goes_on}Epoch 0:  5%\nRuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB\n");
+    assert_eq!(said(&later).numbers.requested_bytes, Some(GIB));
+}
+
+#[test]
+fn an_algorithm_that_is_replaced_is_no_failure() {
+    let falls_back = "W xla/service/gpu/autotuning/conv_algorithm_picker.cc:700] None of the algorithms provided by cuDNN heuristics worked; \
+                      trying fallback algorithms.\nepoch 1 loss 0.5\n";
+    assert_eq!(said(falls_back).resource, None);
+    let failed =
+        format!("{falls_back}UNKNOWN: Failed to determine best cudnn convolution algorithm for: %cudnn-conv.3\n");
+    assert_eq!(cause(&failed), Some(Code::WorkspaceOrHandle));
+}
+
+#[test]
+fn a_pool_asks_the_device_for_other_sizes_than_it_was_asked_for() {
+    let log = said(
+        "E cuda_executor.cc:1000 failed to allocate 1.50GiB (1610612736 bytes) from device: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: \
+         out of memory\n\njaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 3.00GiB (3221225472B) on \
+         device ordinal 0\n",
+    );
+    assert_eq!(log.numbers.requested_bytes, Some(3 * GIB));
+}
+
+#[test]
+fn what_ended_a_job_from_outside_is_not_memory() {
+    let preempted = "slurmstepd: error: *** JOB 55 ON node7 CANCELLED AT 2026-03-01T10:00:00 DUE TO PREEMPTION ***\n";
+    assert_eq!(cause(preempted), Some(Code::NotMemory));
+    assert_eq!(cause("Illegal instruction (core dumped)\n"), Some(Code::NotMemory));
+    assert_eq!(cause("Segmentation fault (core dumped)\n"), None);
+}
+
+#[test]
+fn frames_of_c_plus_plus_below_do_not_hide_those_of_python() {
+    let log = |function: &str| {
+        format!(
+            "[TRAIN] epoch: 2, iter: 400/900, loss: 0.5\nTraceback (most recent call last):\n  File \"run.py\", line 9, in train\n    \
+             score = {function}(net, held_out)\n  File \"/srv/seg/core.py\", line 40, in {function}\n    out = resize(out)\nSystemError: \n\n\
+             C++ Traceback (most recent call last):\n0   paddle::memory::allocation::Allocator::Allocate(unsigned long)\n\n\
+             ResourceExhaustedError: \n\nOut of memory error on GPU 0. Cannot allocate 1.500000GB memory on GPU 0, 10.000000GB memory has \
+             been allocated and available memory is only 300.000000MB.\n"
+        )
+    };
+    assert_eq!(cause(&log("evaluate")), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn figures_in_gibibytes_are_followed() {
+    let steps: String = (1..9).map(|step| format!("step {}00 loss 2.{step} gpu alloc {step}.50 GiB\n", step)).collect();
+    let failed = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 9.00 GiB total capacity; 8.60 GiB already allocated)\n";
+    assert_eq!(cause(&format!("{steps}{failed}")), Some(Code::Leak));
+}
