@@ -7,6 +7,7 @@ only (BatchNorm: `findings` knows it).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -42,27 +43,63 @@ def _close(left: float, right: float, tolerance: float, scale: float) -> bool:
     return abs(left - right) <= tolerance * max(abs(left), abs(right), scale)
 
 
-class _Part:
-    """What the model says about some samples, without training."""
+class _Told:
+    """What the model says about the same few samples as a whole and in parts, without training.
 
-    def __init__(self, model: Any, asked: Any, data: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> None:
-        def ask(data: tuple, counts: list | None) -> tuple:
-            x, y, weights = data
-            kwargs = {"training": False} if model._call_has_training_arg else {}
-            y_pred = model(x, **kwargs)
-            own_counts = part_counts(model, x, y, y_pred, weights) if rule.whole is None else []
-            with listening(model, rule, share, counts) as seen:
-                loss = ops.sum(model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False))
+    All of it is asked at once: JAX compiles one program for it. The parts' losses are also weighted, as they are if every number is a
+    mean over samples: where it is so, which it mostly is, nothing has to be asked again.
+    """
+
+    def __init__(self, model: Any, asked: Any, few: tuple, pieces: list[tuple], shares: list[float], rule: Rule) -> None:
+        self.model, self.asked, self.pieces, self.shares = model, asked, pieces, shares
+
+        def ask(few: tuple, pieces: list[tuple]) -> tuple:
+            whole = self._forward(few)
+            counts = part_counts(model, *whole) if rule.whole is None else []
+            terms, seen = self._terms(whole, rule)
             self.kinds, self.may_count = seen.kinds, seen.may_count
-            return y_pred, own_counts, loss, [ops.sum(value) for value in seen.values], seen.layers
+            parts, weighted = [], []
+            for piece, share in zip(pieces, shares):
+                part = self._forward(piece)
+                parts.append(self._terms(part, rule)[0])
+                if rule.whole is None and COUPLED not in seen.kinds:
+                    weighted.append(self._loss(part, rule, share, counts)[0])
+            return counts, [terms, *parts], weighted
 
-        self.y_pred, self.counts, loss, values, losses = asked(ask, data, counts)
-        self.loss = float(_numbers(loss))
-        self.values = [float(_numbers(value)) for value in values]
-        self.layers = [float(_numbers(value)) for value in losses]
+        self.counts, (whole, *parts), weighted = asked(ask, few, pieces)
+        self.y_pred, *self.whole = _host(whole)
+        self.y_preds, self.losses, self.values, self.layers = zip(*map(_host, parts))
+        self.weighted = sum(float(_numbers(loss)) for loss in weighted)
+
+    def weighted_by(self, rule: Rule) -> float:
+        """The sum of the parts' losses, weighted as the rule says."""
+
+        def ask(pieces: list[tuple], counts: list) -> list:
+            return [self._loss(self._forward(piece), rule, share, counts)[0] for piece, share in zip(pieces, self.shares)]
+
+        return sum(float(_numbers(loss)) for loss in self.asked(ask, self.pieces, self.counts))
+
+    def _forward(self, data: tuple) -> tuple:
+        x, y, weights = data
+        return x, y, self.model(x, **({"training": False} if self.model._call_has_training_arg else {})), weights
+
+    def _loss(self, passed: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> tuple:
+        x, y, y_pred, weights = passed
+        with listening(self.model, rule, share, counts) as seen:
+            return ops.sum(self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False)), seen
+
+    def _terms(self, passed: tuple, rule: Rule) -> tuple:
+        loss, seen = self._loss(passed, rule)
+        return (passed[2], loss, [ops.sum(value) for value in seen.values], seen.layers), seen
 
 
-def _behaves(whole: float, pieces: list[float], shares: list[float], tolerance: float) -> str:
+def _host(terms: tuple) -> tuple:
+    """Predictions as they are, and numbers as Python's: the loss, its terms, the layers' own."""
+    y_pred, loss, values, layers = terms
+    return y_pred, float(_numbers(loss)), [float(_numbers(value)) for value in values], [float(_numbers(value)) for value in layers]
+
+
+def _behaves(whole: float, pieces: Sequence[float], shares: list[float], tolerance: float) -> str:
     """How one number adds up. Nothing but zeros says nothing."""
     if not any(pieces) and whole == 0:
         return COUPLED
@@ -93,12 +130,11 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
     rows = min(batches.rows(data[0]), SAMPLES)
     few = batches.spread(data, rows)
 
-    def ask(data: tuple, _: Any) -> Any:
-        return model(data[0], **({"training": False} if model._call_has_training_arg else {}))
+    def ask(pieces: list[tuple]) -> list:
+        return [model(data[0], **({"training": False} if model._call_has_training_arg else {})) for data in pieces]
 
-    pieces = [few, batches.part(few, 0, 1), batches.part(few, 1, rows)]
     try:
-        whole, *parts = [backend.asked(ask, piece, None) for piece in pieces]
+        whole, *parts = backend.asked(ask, [few, batches.part(few, 0, 1), batches.part(few, 1, rows)])
     except Exception as error:
         if is_out_of_memory(error):
             # Not even a few samples fit at once: one at a time may.
@@ -124,36 +160,37 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
     try:
-        whole = _Part(model, asked, few, raw)
-        parts = [_Part(model, asked, piece, raw) for piece in pieces]
+        told = _Told(model, asked, few, pieces, shares, raw)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
-    if not _same_rows(whole.y_pred, [part.y_pred for part in parts], tolerance):
+    if not _same_rows(told.y_pred, list(told.y_preds), tolerance):
         return raw, Finding("model_couples", COUPLES, splits=False)
-    sample_bytes = -(-batches.bytes_of(whole.y_pred) // rows)
+    loss, values, layers = told.whole
+    sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
     couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
     if own_way:
-        rule = Rule(whole=_behaves(whole.loss, [part.loss for part in parts], shares, tolerance), sample_bytes=sample_bytes)
+        rule = Rule(whole=_behaves(loss, told.losses, shares, tolerance), sample_bytes=sample_bytes)
         # What divides by a mask or by weights may add up for these few samples, and not for others.
-        return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*whole.kinds} else None
+        return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*told.kinds} else None
     # Validation may have weights where training has none.
-    rule = Rule(counted=COUNTED in whole.kinds or whole.may_count, sample_bytes=sample_bytes)
-    for index, kind in enumerate(whole.kinds):
+    rule = Rule(counted=COUNTED in told.kinds or told.may_count, sample_bytes=sample_bytes)
+    for index, kind in enumerate(told.kinds):
         if kind == "scalar":
-            rule.scalars[index] = _behaves(whole.values[index], [part.values[index] for part in parts], shares, tolerance)
-    rule.layer_count = len(whole.layers)
+            rule.scalars[index] = _behaves(values[index], [part[index] for part in told.values], shares, tolerance)
+    rule.layer_count = len(layers)
     # Keras puts those of the weights last, and they do not depend on the batch.
     regularised = sum(1 for weight in model.trainable_weights if weight.regularizer is not None)
-    for index, value in enumerate(whole.layers[: len(whole.layers) - regularised]):
-        rule.layers[index] = _behaves(value, [part.layers[index] for part in parts], shares, tolerance)
-    if COUPLED in (*rule.scalars.values(), *rule.layers.values(), *whole.kinds):
+    for index, value in enumerate(layers[: len(layers) - regularised]):
+        rule.layers[index] = _behaves(value, [part[index] for part in told.layers], shares, tolerance)
+    found = {*rule.scalars.values(), *rule.layers.values()}
+    if COUPLED in {*found, *told.kinds}:
         return rule, couples
     # The proof of the whole: with these weights the parts give the loss of the few samples.
-    total = sum(_Part(model, asked, piece, rule, share, whole.counts).loss for piece, share in zip(pieces, shares))
-    return rule, None if _close(whole.loss, total, tolerance, 1e-6) else couples
+    total = told.weighted if found <= {MEAN} else told.weighted_by(rule)
+    return rule, None if _close(loss, total, tolerance, 1e-6) else couples
 
 
 def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:
