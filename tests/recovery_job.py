@@ -126,13 +126,14 @@ elif BACKEND == "torch":
     gate = _Gate.apply
 
     def Adam(*args, **kwargs):
-        """Keras's own for PyTorch: it changes its slots in place before it needs memory."""
+        """Keras's own for PyTorch: it changes its slots in place before it needs memory. The average of the weights is taken after them."""
         optimizer = keras.optimizers.Adam(*args, **kwargs)
         update = optimizer._parallel_update_step
 
         def parallel(*given):
             reach("optimizer")
-            return update(*given)
+            update(*given)
+            reach("average")
 
         optimizer._parallel_update_step = parallel
         return optimizer

@@ -1,9 +1,9 @@
 """Out of memory in the middle of a Keras step, for real: nothing is lost and nothing is counted twice.
 
 The memory is taken away by another allocation under the same limit, at random steps and moments: inside the forward pass, inside the
-backward pass, between the variables of an optimizer's update, and between the calls of a step. On JAX a program takes all its memory
-before it runs: there the memory is taken before the program of the gradients or of the update. Memory that stays away is not tried there:
-without any, XLA's compiler ends the process.
+backward pass, between the variables of an optimizer's update, before the average of the weights, and between the calls of a step. On JAX
+a program takes all its memory before it runs: there the memory is taken before the program of the gradients or of the update. Memory that
+stays away is not tried there: without any, XLA's compiler ends the process.
 """
 
 import json
@@ -62,7 +62,7 @@ LIMITED = {
     "jax, ahead": ("jax", None, transient(12, 20, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=4)),
     "jax, ahead, parts": ("jax", None, transient(12, 20, OF_A_STEP, size=48, ahead=True, room_mib=500, seed=6)),
     "torch": ("torch", None, transient(24, 13, INSIDE, room_mib=1000)),
-    "torch, copies kept": ("torch", None, transient(9, 6, INSIDE, joint=True, room_mib=1000)),
+    "torch, copies kept": ("torch", None, transient(9, 6, [*INSIDE, "average"], joint=True, room_mib=1000, seed=1)),
     "torch, parts": ("torch", None, transient(24, 13, INSIDE + BETWEEN, size=48, scaled=True, room_mib=1000)),
     "torch, lasting": ("torch", None, lasting(5, [3, 8], 768, 64)),
 }
@@ -201,7 +201,7 @@ def test_memory_that_stays_away_halves_and_comes_back(name, recovered):
     assert found["size"] == 768, found["sizes"]
     assert found["most_parts"] >= 2
     worst = max(found["difference"].values())
-    assert worst <= 1e-5, found["difference"]
+    assert worst <= 1e-5, found
 
 
 def test_how_many_failures_there_were(recovered):
