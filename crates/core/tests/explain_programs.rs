@@ -65,7 +65,8 @@ fn metal_has_a_size_that_it_recommends() {
     let log = |last: &str| {
         format!(
             "ggml_metal_init: recommendedMaxWorkingSetSize  = 17179.87 MB\n\
-             ggml_backend_metal_log_allocated_size: allocated buffer, size =  9000.00 MiB, ( {last} / 16384.00)\n\
+             ggml_backend_metal_log_allocated_size: allocated buffer, size =  4000.00 MiB, ( 4000.00 / 16384.00)\n\
+             ggml_backend_metal_log_allocated_size: allocated buffer, size =  5000.00 MiB, ( {last} / 16384.00)\n\
              ggml_metal_graph_compute: command buffer 0 failed with status 5\n\
              error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)\n"
         )

@@ -34,8 +34,9 @@ fn judge(case: &Case) -> Option<Claim> {
         let place = case.place.as_ref()?;
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
     }
-    // llama.cpp takes what it needs for the weights and their cache before it computes.
-    let taken = case.numbers.process_bytes.zip(case.numbers.limit_bytes()).filter(|_| case.saw("metal.oom"));
+    // llama.cpp takes what it needs for the weights and their cache before it computes; each line has all that was taken before it.
+    let buffers = case.sightings.iter().filter(|seen| seen.sign.id == "metal.working_set" && case.saw("metal.oom"));
+    let taken = buffers.filter_map(|seen| seen.numbers.process_bytes).max().zip(case.numbers.limit_bytes());
     if let Some((taken, limit)) = taken.filter(|(taken, limit)| taken > limit) {
         return Claim::likely(format!(
             "the model and its cache take {} before anything is computed, and Metal recommends {} at most",

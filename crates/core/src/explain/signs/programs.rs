@@ -165,11 +165,10 @@ fn duckdb(text: &str, numbers: &mut Numbers) {
 }
 
 fn metal(text: &str, numbers: &mut Numbers) {
-    let pair = after(text, "MiB, (").or_else(|| after(text, "MiB, ( ")).and_then(|tail| tail.split_once('/'));
+    let pair = after(text, "MiB, (").and_then(|tail| tail.split_once('/'));
     if let Some((used, all)) = pair.filter(|_| has(text, "allocated")) {
         let mebibytes = |text: &str| quantity(text).map(|found| (found.value * MIB as f64) as u64);
-        // The last line counts: each has all that was allocated before it.
-        numbers.process_bytes = mebibytes(used);
+        numbers.process_bytes = numbers.process_bytes.or_else(|| mebibytes(used));
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| mebibytes(all));
     }
 }
