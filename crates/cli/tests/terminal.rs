@@ -35,7 +35,7 @@ impl Terminal {
         let folder = tempfile::tempdir().unwrap();
         let (ours, theirs) = blocking::open().unwrap();
         ours.resize(Size::new(ROWS, COLUMNS)).unwrap();
-        let mut command = command(&folder);
+        let mut command = heeds_keys(&command(&folder));
         command.env("TERM", "xterm-256color").env("BRIMFUL_PYTHON", "/nowhere/python");
         command.env("XDG_STATE_HOME", folder.path());
         let child = blocking::Command::from(command).spawn(theirs).unwrap();
@@ -82,6 +82,22 @@ impl Terminal {
     fn waits_for(&self, text: &str) {
         self.waits(text, |terminal| terminal.screen().contains(text));
     }
+}
+
+/// The same, with Ctrl-C as a terminal's programs have it: a shell ignores it for what it starts in the background, these tests as well.
+fn heeds_keys(command: &Command) -> Command {
+    let mut heeding = Command::new("env");
+    heeding.args(["--default-signal=INT,QUIT", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => heeding.env(name, value),
+            None => heeding.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        heeding.current_dir(folder);
+    }
+    heeding
 }
 
 impl Drop for Terminal {
