@@ -16,6 +16,10 @@ from keras_models import CASES
 # tests inherit this.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
+# Two workers share the cores. PyTorch's threads would spin while they wait for one that has none: a product of two small matrices took forty
+# times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 ROOT = Path(__file__).parent.parent
 BINARY = ROOT / "target" / "release" / "brimful"
 #: Files that take minutes, the longest first. Two workers take a file each in this order: a long one that came last would keep one of
