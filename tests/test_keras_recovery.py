@@ -59,8 +59,9 @@ LIMITED = {
     "tensorflow, parts": ("tensorflow", None, transient(38, 20, INSIDE + BETWEEN, size=48, scaled=True, room_mib=500)),
     "jax": ("jax", None, transient(38, 20, ["forward", "optimizer"], room_mib=500)),
     "jax, parts": ("jax", None, transient(38, 20, ["forward", "optimizer", "finish"], size=48, scaled=True, room_mib=500)),
-    "jax, ahead": ("jax", None, transient(12, 20, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=4)),
-    "jax, ahead, parts": ("jax", None, transient(12, 20, OF_A_STEP, size=48, ahead=True, room_mib=500, seed=6)),
+    # Every third step, and with it the last one of each epoch, which Keras takes the state of before the next one begins.
+    "jax, ahead": ("jax", None, transient(14, 21, ["begun"], joint=True, ahead=True, room_mib=500, rest_mib=4)),
+    "jax, ahead, parts": ("jax", None, transient(14, 21, OF_A_STEP, size=48, ahead=True, room_mib=500, seed=6)),
     "torch": ("torch", None, transient(24, 13, INSIDE, room_mib=1000)),
     "torch, copies kept": ("torch", None, transient(9, 6, [*INSIDE, "average"], joint=True, room_mib=1000, seed=1)),
     "torch, parts": ("torch", None, transient(24, 13, INSIDE + BETWEEN, size=48, scaled=True, room_mib=1000)),

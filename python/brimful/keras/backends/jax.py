@@ -22,7 +22,7 @@ from brimful.fitting import memory
 from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
-from .jax_ahead import TRAIN, Ahead
+from .jax_ahead import TRAIN, Ahead, Values
 
 TEST = ("trainable", "non_trainable", "metrics")
 PREDICT = ("trainable", "non_trainable")
@@ -72,11 +72,11 @@ class Backend:
                     break
                 results.append(one(unpacked(data)))
             result = results[-1] if names is not PREDICT else self.concatenate(results)
-            return result, tuple(self.values[name] for name in names)
+            return result, tuple(Values(self.values[name]) for name in names)
 
         def over(one: Any, names: tuple) -> Any:
             def function(values: tuple, iterator: Any) -> tuple:
-                self.values = {name: list(value) for name, value in zip(names, values)}
+                self.values = dict(zip(names, map(_listed, values)))
                 try:
                     return over_batches(iterator, one, names)
                 finally:
@@ -213,7 +213,7 @@ class Backend:
 
     def begin(self, job: Any, values: dict, data: tuple) -> tuple:
         """A step that is not waited for: the logs and the state that there will be, and the number of its parts."""
-        self.values, self.waits = {name: list(value) for name, value in values.items()}, False
+        self.values, self.waits = {name: _listed(value) for name, value in values.items()}, False
         try:
             logs, parts = job.begin(data)
             return logs, self.values, parts
@@ -445,6 +445,11 @@ class Backend:
         if self._made.get(key, math.inf) == math.inf:
             self._made[key] = jax_sizes.whole_bytes(self, data)
         return self._made[key]
+
+
+def _listed(values: Any) -> list:
+    """The values of variables as a list, which nobody changes."""
+    return values.data if isinstance(values, Values) else list(values)
 
 
 def _share(share: float) -> Any:

@@ -10,7 +10,8 @@ what the last one began with, too, a whole batch is begun before that.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import UserList
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -22,6 +23,18 @@ from .. import batches
 #: The parts of the state, in the order of Keras's loop, and Keras's names for them.
 TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
 STATE = tuple(f"{name}_variables" for name in TRAIN)
+
+
+class Values(UserList):
+    """The values of one part of the state, as Keras's loop holds them. Of a list it would make another one after each step, and look
+    through all of it for variables: a good part of a small step, and it would not be the one that was promised."""
+
+    def __init__(self, values: list) -> None:
+        # The list itself.
+        self.data = values
+
+    def __iter__(self) -> Iterator:
+        return iter(self.data)
 
 
 class Logs(dict):
@@ -116,7 +129,7 @@ class Ahead:
             values, last = self.current(values), None
         try:
             logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data))
-            begun = Begun(values, data, logs, tuple(after[name] for name in TRAIN), parts)
+            begun = Begun(values, data, logs, tuple(Values(after[name]) for name in TRAIN), parts)
             loop = threading.get_ident()
             begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         except Exception as error:
