@@ -1,5 +1,5 @@
 """One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, parts
-of a batch, steps that are not waited for, and several devices. In: the case's name and its arguments. Out: one line of JSON.
+of a batch, steps that are not waited for, memory in turns, and several devices. In: the case's name and its arguments. Out: one line of JSON.
 """
 
 import json
@@ -94,6 +94,31 @@ def refused_ahead():
     return {"begun": len(begun), "failures": kind.failures, "steps": kind.steps}
 
 
+def in_turns():
+    """Two epochs of six steps on JAX: which of the states that steps began with were given away, and whether all is as Keras leaves it."""
+    (x, y), began = numbers(60), []
+    plain, model = dense(2048), dense(2048)
+    backend = api.job_of(model, "auto", "exact").backend
+    stepped = backend.stepped
+
+    def listened(before, after):
+        began.append(before["trainable"][0])
+        stepped(before, after)
+
+    backend.stepped = listened
+    options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
+    held = model.trainable_variables[0].value
+    logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
+    states = [
+        [keras.ops.convert_to_numpy(value).tolist() for value in (*each.variables, *each.optimizer.variables)] for each in (plain, model)
+    ]
+    return {
+        "given": [array.is_deleted() for array in began],
+        "held": held.is_deleted(),
+        "same": logs[0] == logs[1] and states[0] == states[1],
+    }
+
+
 def resume(folder, how, kill_at=0):
     """Trains with Keras's own checkpoints, and ends itself in the middle of an epoch where that is asked for."""
     model, (x, y) = dense(), numbers(60)
@@ -147,6 +172,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, resume)
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_turns, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

@@ -277,6 +277,13 @@ def test_parts_are_cut_from_arrays_on_the_device(tmp_path):
     assert answer(case("parts_on_device", tmp_path=tmp_path, backend="jax")) == {"same": True}
 
 
+def test_states_on_jax_take_turns_in_the_same_memory(tmp_path):
+    """What a step before the last one began with is written over, but not what the user may hold, and the training is Keras's to the last bit."""
+    found = answer(case("in_turns", tmp_path=tmp_path, backend="jax"))
+    assert found["same"] and not found["held"] and not found["given"][0]
+    assert len(found["given"]) == 12 and sum(found["given"]) >= 7, found
+
+
 def test_what_is_refused_ahead_is_waited_for_from_then_on(tmp_path):
     """Once: tried again and again, each step of a tight job would be taken twice."""
     assert answer(case("refused_ahead", tmp_path=tmp_path, backend="jax")) == {"begun": 1, "failures": 1, "steps": 6}

@@ -23,6 +23,7 @@ from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
 from .jax_ahead import TRAIN, Ahead, Values
+from .jax_turns import Turns
 
 TEST = ("trainable", "non_trainable", "metrics")
 PREDICT = ("trainable", "non_trainable")
@@ -54,6 +55,8 @@ class Backend:
         self.runs_ahead = False
         #: Whether each program is waited for.
         self.waits = True
+        #: Memory for the state that a step leaves, where new memory is dear.
+        self.turns: Turns | None = None
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
 
@@ -76,6 +79,8 @@ class Backend:
 
         def over(one: Any, names: tuple) -> Any:
             def function(values: tuple, iterator: Any) -> tuple:
+                if self.turns is not None and names is not TRAIN:
+                    self.turns.forget()
                 self.values = dict(zip(names, map(_listed, values)))
                 try:
                     return over_batches(iterator, one, names)
@@ -85,6 +90,8 @@ class Backend:
 
             return function
 
+        # On a GPU the allocator has the old pieces at hand; what is not compiled writes into new memory anyway.
+        self.turns = Turns() if self._jax_device.platform == "cpu" and not self._eager() else None
         train = over(job.train, TRAIN)
         self.ahead = Ahead(self, job, train)
         # Callbacks and the end of an epoch ask for the variables through this.
@@ -97,6 +104,8 @@ class Backend:
 
     def one_step(self, train: Any, data: tuple) -> float:
         """A step outside Keras's loop: its loss. The variables have their values before and after it."""
+        # In a loop of one's own, arrays of the state may be held by whoever runs it.
+        self.turns = None
         self.model._symbolic_build(data_batch=data)
         self.model.reset_metrics()
         held = tuple([variable.value for variable in self._variables(name)] for name in TRAIN)
@@ -140,11 +149,13 @@ class Backend:
 
     def rest(self) -> None:
         """After the last step of a call: nothing is held."""
-        self.ahead = None
+        self.ahead = self.turns = None
         self.model.__dict__.pop("jax_state_sync", None)
 
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
+        if self.turns is not None:
+            self.turns.forget()
         gc.collect()
 
     def part(self, data: tuple, begin: int, end: int) -> tuple:
@@ -188,7 +199,7 @@ class Backend:
                 return ask(*args)
 
         with jax.default_matmul_precision("highest"):
-            if self.model.run_eagerly or not self.model.jit_compile:
+            if self._eager():
                 return inside(self.values, *args)
             return jax.block_until_ready(jax.jit(inside)(self.values, *args))
 
@@ -206,7 +217,10 @@ class Backend:
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs. Where the update is part of it, no gradients are left."""
         if self.joint:
-            logs, self.values = self._call("whole and update", self._whole_and_update(), self.values, data)
+            before = self.values
+            logs, self.values = self._call(*self._joined(), before, data, self._given(before), donate=(2,))
+            if self.waits:
+                self.stepped(before, self.values)
             return None, logs
         gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
         return gradients, logs
@@ -220,20 +234,37 @@ class Backend:
         finally:
             self.values, self.waits = {}, True
 
+    def stepped(self, before: dict, after: dict) -> None:
+        """A whole batch and its update are done: what they began with is not needed any longer."""
+        if self.turns is not None and self.joint:
+            self.turns.done(before, after)
+
     def whole_program(self, data: tuple) -> Any:
         """The same, compiled and not run."""
-        name, step = ("whole and update", self._whole_and_update()) if self.joint else ("whole", self._whole())
-        return self._program(name, step, self.values, data)
+        if not self.joint:
+            return self._program("whole", self._whole(), self.values, data)
+        given = [] if self.turns is None else self.turns.shapes(self.values)
+        return self._program(*self._joined(), self.values, data, given, donate=(2,))
 
-    def _whole_and_update(self) -> Any:
+    def given_bytes(self) -> int:
+        """What a whole batch and its update are given to write into."""
+        given = self.turns.shapes(self.values) if self.joint and self.turns is not None else []
+        return sum(math.prod(each.shape) * each.dtype.itemsize for each in given)
+
+    def _given(self, state: dict) -> list:
+        return [] if self.turns is None else self.turns.take(state)
+
+    def _joined(self) -> tuple:
+        """A whole batch and its update as one program, by its name."""
         whole = self._whole()
 
-        def step(values: dict, data: tuple) -> tuple:
+        def step(values: dict, data: tuple, given: list) -> tuple:
             gradients, moving, metrics, logs = whole(values, data)
             trainable, optimizer = self.model.optimizer.stateless_apply(values["optimizer"], gradients, values["trainable"])
             return logs, dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics))))
 
-        return step
+        # Without memory in turns it is another program: the backend outlives a call of `fit`, and memory in turns does not.
+        return "whole and update" if self.turns is None else "whole and update in turns", step
 
     def _whole(self) -> Any:
         def step(values: dict, data: tuple) -> tuple:
@@ -407,21 +438,24 @@ class Backend:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
     def _call(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
-        eager = self.model.run_eagerly or not self.model.jit_compile
-        result = (step if eager else self._jitted(name, step, donate))(*args)
+        result = (step if self._eager() else self._jitted(name, step, donate))(*args)
         return jax.block_until_ready(result) if self.waits else result
+
+    def _eager(self) -> bool:
+        return self.model.run_eagerly or not self.model.jit_compile
 
     def _jitted(self, name: str, step: Any, donate: tuple = ()) -> Any:
         if name not in self._made:
-            self._made[name] = jax.jit(step, donate_argnums=donate)
+            # What is given away need not be read: results are written there.
+            self._made[name] = jax.jit(step, donate_argnums=donate, keep_unused=bool(donate))
         return self._made[name]
 
-    def _program(self, name: str, step: Any, *args: Any) -> Any:
-        return self._jitted(name, step).lower(*args).compile()
+    def _program(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
+        return self._jitted(name, step, donate).lower(*args).compile()
 
     def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
         """How many samples at a time the compiler says fit; nothing where nothing is compiled, or it does not say."""
-        if self.model.run_eagerly or not self.model.jit_compile:
+        if self._eager():
             return None
         # Where the device does not tell what is in use, what is left of the machine's memory is the room.
         room = limit_bytes - (self.used_bytes() or 0)

@@ -167,6 +167,7 @@ class Ahead:
             # In parts the logs are there before the update is; what one program makes is there together.
             jax.block_until_ready([dict.copy(begun.logs), *(list(part)[:1] for part in begun.after)])
             self._job.stepped(rows, begun.parts)
+            self._backend.stepped(*(dict(zip(TRAIN, values)) for values in (begun.before, begun.after)))
             return True
         except Exception as error:
             if not failure.is_out_of_memory(error):

@@ -19,7 +19,7 @@ TRIES = 4
 
 def whole_bytes(backend: Any, data: tuple) -> float:
     """What the batch as it stands needs beside the state and itself."""
-    return _bytes(lambda: backend.whole_program(data))
+    return _bytes(lambda: backend.whole_program(data)) + backend.given_bytes()
 
 
 def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:
