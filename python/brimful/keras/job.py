@@ -80,12 +80,11 @@ class Job:
             return False
         return rows <= min(kind.size.size, kind.size.good) if whole else min(rows, kind.size.size) <= kind.size.good
 
-    def begin(self, data: tuple) -> tuple[dict, int]:
+    def begin(self, data: tuple, rows: int) -> tuple[dict, int]:
         """A step like those that went well, not tried again where it fails: its logs, and in how many parts it was taken."""
-        data = arrays.taken(self, data)
         progress = Progress()
-        self._train_parts(self.kinds["train"], data, batches.rows(data[0]), progress)
-        if self.model.trainable_weights and progress.gradients is not None:
+        self._train_parts(self.kinds["train"], data, rows, progress)
+        if progress.gradients is not None and self.model.trainable_weights:
             self.backend.update(progress.gradients)
         return progress.logs, progress.parts
 
@@ -113,7 +112,7 @@ class Job:
         while True:
             try:
                 self._train_parts(kind, data, rows, progress)
-                if self.model.trainable_weights and progress.gradients is not None:
+                if progress.gradients is not None and self.model.trainable_weights:
                     self.backend.update(progress.gradients)
                 break
             except BaseException as error:

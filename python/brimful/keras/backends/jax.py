@@ -225,11 +225,11 @@ class Backend:
         gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
         return gradients, logs
 
-    def begin(self, job: Any, values: dict, data: tuple) -> tuple:
+    def begin(self, job: Any, values: dict, data: tuple, rows: int) -> tuple:
         """A step that is not waited for: the logs and the state that there will be, and the number of its parts."""
         self.values, self.waits = {name: _listed(value) for name, value in values.items()}, False
         try:
-            logs, parts = job.begin(data)
+            logs, parts = job.begin(data, rows)
             return logs, self.values, parts
         finally:
             self.values, self.waits = {}, True

@@ -68,8 +68,8 @@ class Logs(dict):
 class Begun:
     """A step that runs: what it began with, and what it will leave."""
 
-    def __init__(self, before: tuple, data: Any, logs: dict, after: tuple, parts: int) -> None:
-        self.before, self.data, self.logs, self.after, self.parts = before, data, Logs(logs), after, parts
+    def __init__(self, before: tuple, data: Any, rows: int, logs: dict, after: tuple, parts: int) -> None:
+        self.before, self.data, self.rows, self.logs, self.after, self.parts = before, data, rows, Logs(logs), after, parts
         self.promised = after[0]
         self.done = threading.Event()
 
@@ -98,12 +98,13 @@ class Ahead:
         if not (self._backend.promises or self._backend.runs_ahead):
             return self._train(self.current(values), iterator)
         data = next(iterator)
-        rows = batches.rows(batches.unpacked(data)[0])
+        inside = batches.unpacked(data)
+        rows = batches.rows(inside[0])
         if not (self._backend.runs_ahead and self._job.goes_well(rows, whole=True)):
             values = self.current(values)
             if not (self._backend.promises and self._job.goes_well(rows)):
                 return self._train(values, iter([data]))
-        return self._begin(values, data)
+        return self._begin(values, data, inside, rows)
 
     def current(self, values: tuple) -> tuple:
         """The state to go on with, for one that Keras was promised: no step runs any longer, and one that failed was taken again."""
@@ -123,13 +124,13 @@ class Ahead:
             self._settle(self._begun)
         return self._begun
 
-    def _begin(self, values: tuple, data: Any) -> tuple:
+    def _begin(self, values: tuple, data: Any, inside: tuple, rows: int) -> tuple:
         last, begun, refused = self._begun, None, False
         if last is not None and last.done.is_set():
             values, last = self.current(values), None
         try:
-            logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data))
-            begun = Begun(values, data, logs, tuple(Values(after[name]) for name in TRAIN), parts)
+            logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), inside, rows)
+            begun = Begun(values, data, rows, logs, tuple(Values(after[name]) for name in TRAIN), parts)
             loop = threading.get_ident()
             begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         except Exception as error:
@@ -152,9 +153,8 @@ class Ahead:
         """Waits for a step; whether it went well. One that ran out of memory is taken again."""
         if begun.done.is_set():
             return True
-        rows = batches.rows(batches.unpacked(begun.data)[0])
         try:
-            went_well = self._waited(begun, rows)
+            went_well = self._waited(begun)
         except Exception:
             # Whoever waits for it waits no longer. An interrupt is no end: the step is still running.
             begun.end()
@@ -162,11 +162,11 @@ class Ahead:
         begun.end()
         return went_well
 
-    def _waited(self, begun: Begun, rows: int) -> bool:
+    def _waited(self, begun: Begun) -> bool:
         try:
             # In parts the logs are there before the update is; what one program makes is there together.
             jax.block_until_ready([dict.copy(begun.logs), *(list(part)[:1] for part in begun.after)])
-            self._job.stepped(rows, begun.parts)
+            self._job.stepped(begun.rows, begun.parts)
             self._backend.stepped(*(dict(zip(TRAIN, values)) for values in (begun.before, begun.after)))
             return True
         except Exception as error:
