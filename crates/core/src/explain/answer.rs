@@ -122,6 +122,8 @@ impl Explanation {
 fn corrected(resource: Option<Resource>, code: Option<Code>) -> Option<Resource> {
     match code {
         Some(Code::WorkerSharedMemory) => Some(Resource::SharedMemory),
+        // A process that vanished says nothing itself.
+        Some(Code::KernelOomKill) => resource.or(Some(Resource::HostMemory)),
         _ => resource,
     }
 }

@@ -170,11 +170,13 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
     // Whoever looks for the largest batch goes on until one fails.
     let searched_until = sightings.iter().rfind(|sighting| sighting.sign.id == "job.searched").map(|found| found.line);
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
+    let timed_out = sightings.iter().any(|sighting| sighting.sign.id == "launcher.kill");
     let assertion = sightings.iter().position(strong);
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
             _ if retried(sighting) || searched_until.is_some_and(|line| sighting.line < line) => return None,
+            _ if timed_out && sighting.sign.id == "gunicorn.killed" => return None,
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,

@@ -28,9 +28,11 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     match failure.sign.id {
-        "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" => Claim::likely(
-            "the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too",
-        ),
+        "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" | "gunicorn.killed" => {
+            Claim::likely(
+                "the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too",
+            )
+        }
         "kernel.invoked" if case.saw("kernel.machine_trace") => Claim::likely(
             "the kernel found no page in the whole machine and looked for a process to kill; whom is not said",
         ),
@@ -47,6 +49,9 @@ fn judge(case: &Case) -> Option<Claim> {
                 "a worker was ended by SIGKILL with no word of its own, as the kernel does when memory runs out",
             )
         }
+        "jupyter.kernel_died" if case.saw("tcmalloc.reported") => Claim::likely(
+            "the kernel vanished without a word after a single large allocation, as when the machine runs out of memory",
+        ),
         "torch.worker_gone" | "python.pool_broken" | "jupyter.kernel_died" | "actions.shutdown" => {
             Claim::possible("a process vanished without a word; the kernel's log says whether memory was the reason")
         }

@@ -49,6 +49,36 @@ pub const SIGNS: &[Sign] = &[
         )
         .on_allocating()
     },
+    // PhysX, below Isaac Gym; OpenCL, below LightGBM.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: |text, numbers| {
+            let asked = bytes_after(text, "fail to allocate memory");
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
+        ..Sign::new(
+            "physx.device",
+            &[
+                "CudaDeviceMemoryAllocator fail to allocate memory", "Memory Object Allocation Failure",
+                "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+            ],
+            Weight::Failure,
+        )
+    },
+    // XGBoost: `Memory allocation error on worker 0: Caching allocator`, and its figures below. MXNet, before it said why.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "- Requested memory:"));
+            numbers.free_bytes = numbers.free_bytes.or_else(|| bytes_after(text, "- Free memory:"));
+        },
+        also: &["on worker", "pooled_storage_manager.h"],
+        ..Sign::new(
+            "xgboost.device",
+            &["Memory allocation error on worker", "Memory allocation failed"],
+            Weight::Failure,
+        )
+    },
     // Caffe, of its host memory: `host allocation of size 8589934592 failed`.
     Sign {
         resource: Some(Resource::HostMemory),
@@ -66,6 +96,14 @@ pub const SIGNS: &[Sign] = &[
         also: &["failed to allocate"],
         check: ggml_host,
         ..Sign::new("ggml.host_buffer", &["buffer of size "], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: |text, numbers| {
+            let asked = size_after(text, "insufficient memory (attempted to allocate");
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
+        ..Sign::new("ggml.host", &["insufficient memory (attempted to allocate"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -97,7 +135,7 @@ pub const SIGNS: &[Sign] = &[
             "anybody.host",
             &[
                 "out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object",
-                "insufficient memory", "not enough memory", "ran out of memory",
+                "insufficient memory", "not enough memory", "ran out of memory", "failed to allocate the memory",
             ],
             Weight::Failure,
         )
@@ -141,7 +179,10 @@ fn says_so(text: &str) -> bool {
     let short = text.trim().len() < 60 || has(text.trim_start().get(..13).unwrap_or(""), "out of memory");
     if has_any(
         text,
-        &["is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external"],
+        &[
+            "is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external",
+            ", using CPU", "... skipping",
+        ],
     ) {
         return false;
     }
@@ -157,6 +198,9 @@ fn figures(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| requested.iter().find_map(|phrase| bytes_after(text, phrase).filter(|&bytes| bytes > 0)));
+    // FAISS: `alloc fail type FlatData dev 0 space Device stream 0x55 size 12884901888 bytes (cudaMalloc error …`
+    let faiss = after(text, "alloc fail type").and_then(|tail| bytes_after(tail, " size"));
+    numbers.requested_bytes = numbers.requested_bytes.or(faiss);
     numbers.capacity_bytes =
         numbers.capacity_bytes.or_else(|| size_before(text, "total").filter(|_| has(text, "Driver report")));
     numbers.free_bytes = numbers

@@ -26,7 +26,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         read: limits,
         check: is_limit,
-        ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": "], Weight::Context)
+        ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": ", "\"memory\": \""], Weight::Context)
     },
     Sign {
         resource: LIMIT,
@@ -78,6 +78,15 @@ pub const SIGNS: &[Sign] = &[
         check: |text| has_any(text, &["#SBATCH", "sbatch ", "srun ", "salloc "]),
         ..Sign::new("slurm.asked", &["--mem=", "--mem "], Weight::Context)
     },
+    // `seff`, of a job that has ended: `Memory Efficiency: 99.75% of 48.00 GB`, in newer versions `48.00 GB (48.00 GB/node)`.
+    Sign {
+        resource: LIMIT,
+        read: |text, numbers| {
+            let limit = after(text, "Memory Efficiency:").and_then(|tail| size_after(tail, "% of"));
+            numbers.capacity_bytes = numbers.capacity_bytes.or(limit);
+        },
+        ..Sign::new("slurm.efficiency", &["Memory Efficiency:"], Weight::Context)
+    },
     Sign {
         resource: LIMIT,
         cause: CODE,
@@ -92,7 +101,8 @@ pub const SIGNS: &[Sign] = &[
             "lsf.limit",
             &[
                 "TERM_MEMLIMIT", "job killed: mem", "job killed: vmem", "exceeded a memory resource limit",
-                "h_vmem limit", "exceeded MEM usage hard limit",
+                "h_vmem limit", "exceeded MEM usage hard limit", "job hard limit \"h_vmem\"",
+                "job hard limit \"h_rss\"",
             ],
             Weight::Failure,
         )
@@ -124,7 +134,10 @@ pub const SIGNS: &[Sign] = &[
         cause: CODE,
         ..Sign::new(
             "java.heap",
-            &["java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space"],
+            &[
+                "java.lang.OutOfMemoryError", "GC overhead limit exceeded", "SparkOutOfMemoryError", "Java heap space",
+                "OutOfMemorySparkException", "Not enough memory to build and broadcast the table",
+            ],
             Weight::Failure,
         )
         .heap()
@@ -217,10 +230,13 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: LIMIT,
         cause: CODE,
-        check: |text| has(text, "Container killed due to memory") || has(text, "replica"),
+        check: |text| has_any(text, &["Container killed due to memory", "replica", "instance type with more memory"]),
         ..Sign::new(
             "cloud.limit",
-            &["Container killed due to memory usage", "ran out-of-memory and exited with a non-zero status"],
+            &[
+                "Container killed due to memory usage", "ran out-of-memory and exited with a non-zero status",
+                "use an instance type with more memory",
+            ],
             Weight::Failure,
         )
     },
@@ -320,7 +336,7 @@ fn limits(text: &str, numbers: &mut Numbers) {
 
 fn is_limit(text: &str) -> bool {
     let line = text.trim_start();
-    line.starts_with("memory:") || line.contains("\"Memory\":")
+    line.starts_with("memory:") || line.contains("\"Memory\":") || has(line, "\"memory\": \"")
 }
 
 fn store(text: &str, numbers: &mut Numbers) {
@@ -334,6 +350,8 @@ fn lsf(text: &str, numbers: &mut Numbers) {
         .or_else(|| size_after(text, "Total Requested Memory :"))
         .or_else(|| size_after(text, "total_memory.0="));
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "exceeded limit"));
+    // Grid Engine: exceeds job hard limit "h_vmem" of queue "all.q@n3" (17201102848.00000 > limit:17179869184.00000) - sending SIGKILL
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "> limit:"));
     // PBS: job killed: mem 8394752kb exceeded limit 8388608kb
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "exceeded limit"));
     numbers.process_bytes = numbers.process_bytes.or_else(|| size_before(text, "exceeded limit"));

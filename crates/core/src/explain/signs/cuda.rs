@@ -111,6 +111,13 @@ pub const SIGNS: &[Sign] = &[
         also: &["OUT_OF_MEMORY", "out of memory"],
         ..Sign::new("cuda.module", &["Failed to load in-memory CUBIN", "Failed to load PTX"], Weight::Failure)
     },
+    // Theano's pool takes a share of the device when it starts.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::ReservedAtStart),
+        also: &["CNMEM_STATUS_OUT_OF_MEMORY"],
+        ..Sign::new("theano.cnmem", &["cnmemInit call failed"], Weight::Failure)
+    },
     Sign { read: handle_memory, ..Sign::new("cuda.handle_memory", &["Memory usage: "], Weight::Context) },
     // The call that makes a context, by its name: it has failed where one of the lines around it says so.
     Sign {

@@ -4,7 +4,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, has, has_any, has_word, number_after, quantity, size_after};
+use super::super::sizes::{Quantity, after, has_any, has_word, number_after, quantity, size_after};
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -14,7 +14,10 @@ pub const SIGNS: &[Sign] = &[
         read: killed,
         ..Sign::new(
             "kernel.cgroup_kill",
-            &["Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup"],
+            &[
+                "Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup",
+                "killed as a result of limit of /",
+            ],
             Weight::Failure,
         )
     },
@@ -78,11 +81,12 @@ pub const SIGNS: &[Sign] = &[
     Sign { read: available, ..Sign::new("earlyoom.figures", &["mem avail:"], Weight::Context) },
     Sign {
         cause: Some(Code::NotMemory),
-        ..Sign::new(
-            "launcher.kill",
-            &["forcefully exiting via", "WORKER TIMEOUT", "was sent SIGKILL! Perhaps out of memory"],
-            Weight::Denial,
-        )
+        ..Sign::new("launcher.kill", &["forcefully exiting via", "WORKER TIMEOUT"], Weight::Denial)
+    },
+    // gunicorn says so of every worker that was killed; of those that it killed itself it says before that they timed out.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        ..Sign::new("gunicorn.killed", &["was sent SIGKILL! Perhaps out of memory"], Weight::Symptom)
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -101,7 +105,10 @@ pub const SIGNS: &[Sign] = &[
         check: killed_signal,
         ..Sign::new(
             "process.killed",
-            &["SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL", "non-zero status of 9"],
+            &[
+                "SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL",
+                "non-zero status of 9", "status=9/KILL",
+            ],
             Weight::Symptom,
         )
         .unexplained()
@@ -209,11 +216,14 @@ fn available(text: &str, numbers: &mut Numbers) {
 
 /// A shell's line: `Killed`, `line 28:  8156 Killed   python3 …`, `zsh: killed`, `[1] 31330 killed  python`.
 fn shell(text: &str) -> bool {
-    let line = text.trim().trim_end_matches('.');
+    // Pasted with its stress: `**Killed**`.
+    let line = text.trim().trim_matches(['*', '`']).trim_end_matches('.');
     let words: Vec<&str> = line.split_whitespace().collect();
     let alone = line.eq_ignore_ascii_case("killed")
         || line.eq_ignore_ascii_case("killed.")
-        || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"");
+        || words.last().is_some_and(|last| *last == "Killed" || *last == "Killed\"")
+        // A progress bar stays in its line: `3.06it/s]Killed`.
+        || line.ends_with("]Killed");
     // `line 28:  8156 Killed  python`, `[1]  + 31330 killed  python`, `./train.sh:  60: 11880 killed  python`
     let at_line = |word: &&str| word.strip_suffix(':').is_some_and(|number| number.parse::<u32>().is_ok());
     let script =
@@ -241,9 +251,9 @@ fn names_the_victim(text: &str) -> bool {
 }
 
 /// What comes before an exit code, and what may stand between.
-const LABELS: [&str; 12] = [
-    "exit code", "exitcode", "exit_code", "exit status", "exited (", "exited with", "exit value", "return code",
-    "returncode", "non-zero status", "error code", "***",
+const LABELS: [&str; 13] = [
+    "exit code", "exitcode", "exit_code", "exit status", "exited (", "exited with", "exit with", "exit value",
+    "return code", "returncode", "non-zero status", "error code", "***",
 ];
 const BETWEEN: [&str; 8] = ["code", "status", "non-zero", "exit", "was", "of", "is", "Error"];
 
@@ -268,8 +278,10 @@ fn killed_code(text: &str) -> Option<i64> {
                 Some(rest) => tail = rest,
                 None => {
                     let code = [("137", 137), ("-9", -9)].into_iter().find(|(code, _)| next.starts_with(code))?;
-                    let behind = next[code.0.len()..].chars().next();
-                    return behind.is_none_or(|c| !c.is_ascii_alphanumeric() && c != '.').then_some(code.1);
+                    // A full stop may end the sentence; a fraction is no code.
+                    let tail = next[code.0.len()..].trim_start_matches('.');
+                    let behind = tail.chars().next();
+                    return behind.is_none_or(|c| !c.is_ascii_alphanumeric()).then_some(code.1);
                 }
             }
         }
@@ -281,7 +293,7 @@ fn killed_signal(text: &str) -> bool {
     let nine = ["signal 9", "signal: 9", "exit status: 9", "non-zero status of 9"].iter().any(|words| {
         after(text, words).is_some_and(|tail| !tail.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     });
-    nine || has(text, "died through signal KILL")
+    nine || has_any(text, &["died through signal KILL", "status=9/KILL"])
         || (has_word(text, "SIGKILL") && !has_any(text, &["handler", "install", "grace", "did not exit"]))
 }
 

@@ -2,8 +2,10 @@
 
 pub mod anybody;
 pub mod brimful;
+pub mod clouds;
 pub mod clusters;
 pub mod cuda;
+pub mod engines;
 pub mod jax;
 pub mod kernel;
 pub mod lookalikes;
@@ -17,16 +19,18 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 13] = [
+pub const REGISTRY: [&[Sign]; 15] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
     cuda::SIGNS,
+    engines::SIGNS,
     numpy::SIGNS,
     programs::SIGNS,
     kernel::SIGNS,
     brimful::SIGNS,
     clusters::SIGNS,
+    clouds::SIGNS,
     notebooks::SIGNS,
     system::SIGNS,
     lookalikes::SIGNS,

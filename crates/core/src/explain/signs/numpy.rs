@@ -34,6 +34,10 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::HostMemory),
+        // cymem's pools, below spaCy: `MemoryError: Error assigning 1073741832 bytes`.
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Error assigning"));
+        },
         check: |text| !has_any(text, ON_DEVICE),
         ..Sign::new("python.memory_error", &["MemoryError"], Weight::Failure).for_exceptions()
     },
@@ -67,7 +71,10 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: native,
-        unless: &["CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted"],
+        unless: &[
+            "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted",
+            "build and broadcast the table", "Skipping",
+        ],
         ..Sign::new(
             "native.enomem",
             &[
@@ -97,6 +104,29 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::HostMemory),
         read: native,
         ..Sign::new("arrow.malloc", &["ArrowMemoryError", "malloc of size"], Weight::Failure)
+    },
+    // tcmalloc reports every large piece, with its address: there is none where it failed.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "large alloc"));
+        },
+        also: &["== (nil)", "== 0x0 "],
+        ..Sign::new("tcmalloc.large", &["tcmalloc: large alloc"], Weight::Failure)
+    },
+    Sign { ..Sign::new("tcmalloc.reported", &["tcmalloc: large alloc"], Weight::Context) },
+    // Java's own, outside of its heap: `Native memory allocation (mmap) failed to map 8589934592 bytes for committing reserved memory.`
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: |text, numbers| {
+            let asked = bytes_after(text, "failed to map").or_else(|| bytes_after(text, "failed to allocate"));
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
+        ..Sign::new(
+            "java.native",
+            &["Native memory allocation (", "insufficient memory for the Java Runtime Environment"],
+            Weight::Failure,
+        )
     },
 ];
 
@@ -134,6 +164,7 @@ fn native(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| bytes_after(text, "malloc of size"))
+        .or_else(|| bytes_after(text, "unable to mmap"))
         .or_else(|| bytes_after(text, "realloc of size"))
         .or_else(|| bytes_after(text, "memory allocation of"))
         .or_else(|| size_after(text, "Failed to allocate"))

@@ -11,7 +11,7 @@ pub const SIGNS: &[Sign] = &[
         cause: Some(Code::WorkerSharedMemory),
         ..Sign::new(
             "system.shared_memory",
-            &["/dev/shm", "shared memory segment", "shm_open", "posix_fallocate failed"],
+            &["/dev/shm", "shared memory segment", "shm_open", "posix_fallocate failed", "'/psm_"],
             Weight::Failure,
         )
         .full()
@@ -53,6 +53,7 @@ pub const SIGNS: &[Sign] = &[
                 "There is not enough space on the disk", "not enough disk space", "disk is full",
                 "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]",
                 "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]",
+                "more disk space than is available",
             ],
             Weight::Failure,
         )
@@ -108,6 +109,12 @@ pub const SIGNS: &[Sign] = &[
         )
         .limits()
     },
+    // OpenBLAS has a table of buffers, one for each thread that may call it.
+    Sign {
+        resource: Some(Resource::Threads),
+        cause: Some(Code::Threads),
+        ..Sign::new("openblas.regions", &["you tried to allocate too many memory regions"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::Threads),
         cause: Some(Code::Threads),
@@ -132,6 +139,8 @@ pub const SIGNS: &[Sign] = &[
                 "trying to send message larger than max", "received message larger than max",
                 "Received message exceeds", "exceeds the maximum allowed size", "Websocket closed: message too big",
                 "message length too large", "larger than the maximum message size", "spark.rpc.message.maxSize",
+                "Kryo serialization failed: Buffer overflow", "1009 (message too big)", "413 Client Error",
+                "Request Entity Too Large", "Payload Too Large", "larger than configured max size",
             ],
             Weight::Failure,
         )
@@ -143,7 +152,7 @@ pub const SIGNS: &[Sign] = &[
             "pickle.limit",
             &[
                 "cannot serialize a bytes object larger than 4 GiB",
-                "cannot serialize a bytes objects larger than 4GiB",
+                "cannot serialize a bytes objects larger than 4GiB", "cannot serialize a string larger than 4",
                 "'i' format requires -2147483648 <= number <= 2147483647", "n exceeds 2147483647",
                 "Failed to serialize proto", "byte string too large", "Error serializing message", "bytes exceeds 2GB",
                 "Protobuf serialization failed",
@@ -159,11 +168,21 @@ pub const SIGNS: &[Sign] = &[
             &["RLIMIT_MEMLOCK", "set max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq"],
             Weight::Symptom,
         )
+        .refused()
     },
     Sign { resource: Some(Resource::HostMemory), ..Sign::new("system.maps", &["vm.max_map_count"], Weight::Symptom) },
 ];
 
 impl Sign {
+    /// A refusal, and no option of a container that mentions the limit: `--ulimit memlock=-1`.
+    const fn refused(self) -> Sign {
+        Sign {
+            also: &["fail", "error", "cannot", "unable", "too low", "current:", "increas"],
+            unless: &["--ulimit"],
+            ..self
+        }
+    }
+
     /// A file that is locked says the same.
     const fn not_locks(self) -> Sign {
         Sign { unless: &["unable to lock", "lock file", "flock", "socket", "recv"], ..self }
@@ -208,6 +227,14 @@ fn message(text: &str, numbers: &mut Numbers) {
     if has(text, "spark.rpc.message.maxSize") {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, " was"));
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "message.maxSize"));
+    }
+    // sent 1009 (message too big) frame with 5242880 bytes exceeds limit of 1048576 bytes
+    if has(text, "(message too big)") {
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "frame with"));
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "exceeds limit of"));
+    }
+    if has(text, "Kryo serialization failed") {
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "required:"));
     }
     let Some(tail) = after(text, "larger than max") else {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Received message exceeds"));

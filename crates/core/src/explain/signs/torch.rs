@@ -231,9 +231,9 @@ fn device(text: &str, numbers: &mut Numbers) {
     // A share that was set for this process counts, and not what the card has, what of it is free and who holds the rest.
     let allowed = size_before(text, "allowed;");
     numbers.allowed_bytes = numbers.allowed_bytes.or(allowed);
-    // Cut off after the word.
+    // Cut off behind the figure.
     numbers.capacity_bytes =
-        numbers.capacity_bytes.or_else(|| size_before(text, "total").filter(|_| text.contains("(GPU ")));
+        numbers.capacity_bytes.or_else(|| after(text, "(GPU ").and_then(|tail| size_after(tail, ";")));
     numbers.allocated_bytes = numbers
         .allocated_bytes
         .or_else(|| size_before(text, "already allocated"))
