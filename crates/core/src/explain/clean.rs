@@ -3,6 +3,8 @@
 //! In: a stretch of bytes in any encoding. Out: text without colours, control characters, boxes and the prefixes that schedulers, ranks and
 //! loggers put in front; line breaks that were written as `\n` in JSON or a Python repr are line breaks again. What was cut off stays cut off.
 
+use std::borrow::Cow;
+
 /// Longer lines are cut: nothing that explains a failure is longer.
 pub const LONGEST_LINE: usize = 6000;
 
@@ -82,6 +84,8 @@ fn is_escaped(text: &str) -> bool {
 /// One line without what is only for the eye.
 pub fn clean(text: &str) -> String {
     let cut = text.char_indices().nth(LONGEST_LINE).map_or(text, |(at, _)| &text[..at]);
+    let restored = with_escapes(cut);
+    let cut = &*restored;
     // Most lines have nothing to take out.
     if cut.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t') {
         return cut.trim_end().to_owned();
@@ -101,6 +105,38 @@ pub fn clean(text: &str) -> String {
     }
     plain.truncate(plain.trim_end().len());
     plain
+}
+
+/// Colours as they were before a logger wrote their escape out (`#033[34m`, `^[[34m`) or whoever pasted them lost it (`[34m`).
+fn with_escapes(text: &str) -> Cow<'_, str> {
+    for written in ["#033[", "^[["] {
+        if text.contains(written) {
+            return Cow::Owned(text.replace(written, "\u{1b}["));
+        }
+    }
+    // Only where a line begins with one: `rate(x[5m])` is no colour.
+    if colour(text.trim_start()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('[') {
+        plain.push_str(&rest[..at]);
+        let length = colour(&rest[at..]).unwrap_or(0);
+        if length == 0 {
+            plain.push('[');
+        }
+        rest = &rest[at + length.max(1)..];
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// The length of a colour without its escape at the start of a text: 4 of `[34m`.
+fn colour(text: &str) -> Option<usize> {
+    let inner = text.strip_prefix('[')?;
+    let length = inner.bytes().take(12).take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    (length > 0 && inner[length..].starts_with('m')).then_some(length + 2)
 }
 
 fn skip_escape(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) {

@@ -236,7 +236,7 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sigh
     if sign.weight != Weight::Warning {
         let [spaced, glued] = around.joined(excerpt);
         (sign.read)(spaced, &mut numbers);
-        if numbers.requested_bytes.is_none() {
+        if numbers.requested_bytes.is_none() || numbers.capacity_bytes.is_none() {
             (sign.read)(glued, &mut numbers);
         }
     }

@@ -11,7 +11,7 @@ mod words;
 pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
 
 use super::sizes::{has, has_any};
-use super::traceback::{Frame, is_own};
+use super::traceback::{Frame, NATIVE, is_own};
 use words::{RULES, TOLD, TRAIN};
 
 /// What a job was doing.
@@ -211,6 +211,11 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     if makes_layer(frame) {
         return Some(Phase::LoadModel);
     }
+    // Layers of Caffe's: `CuDNNConvolutionLayer<>::Forward_gpu()`.
+    if frame.file == NATIVE {
+        let of_layer = [("Forward", Phase::Forward), ("Backward", Phase::Backward)];
+        return of_layer.into_iter().find(|(name, _)| function.starts_with(name)).map(|(_, phase)| phase);
+    }
     // Old PyTorch computes any sum in a function called `forward`.
     if has_any(&frame.file, &["autograd/_functions", "autograd/variable.py"]) {
         return None;
@@ -244,7 +249,15 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let library = has_any(&frame.file, &["site-packages", "dist-packages", "/lib/python"]);
     let found = if library { by_name.or_else(by_code) } else { by_code().or(by_name) };
     let found = found.map(|rule| rule.phase).or_else(named);
-    found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file)
+    let found = found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file);
+    // What is moved in a file of weights are weights, and in an optimizer's its state, whatever the variable is called.
+    match found {
+        Some(Phase::MoveData) if by_file().is_some_and(|rule| rule.phase == Phase::Update) => Some(Phase::Update),
+        Some(Phase::MoveData) if names::of_weights(file) => Some(Phase::LoadModel),
+        // So is what is made on a device: `WhisperModel(name, device="cuda")`.
+        Some(Phase::MoveData) if calls::of_code(&frame.code) == Some(Phase::LoadModel) => Some(Phase::LoadModel),
+        _ => found,
+    }
 }
 
 /// Whether a file is of Python's own that make text of bytes, or data of text: `codecs.py`, `<frozen codecs>`, `encodings/cp1252.py`,

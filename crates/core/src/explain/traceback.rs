@@ -119,20 +119,50 @@ fn before_library(file: &str) -> usize {
 }
 
 /// The file of frames that have none.
-const NATIVE: &str = "<native>";
+pub const NATIVE: &str = "<native>";
 
-/// The lines as they were before a terminal broke a file's name in two.
+/// A frame is broken into at most this many lines.
+const MOST_BREAKS: usize = 3;
+
+/// The lines as they were before a terminal broke a frame in two, or a logger with columns of its own in more: `File`, `"/home/…/adam`,
+/// `w.py", line 171, in step`.
 fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
-    let broken = |line: &str| line.trim_start().starts_with("File \"") && line.matches('"').count() == 1;
     let mut whole: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
-    for line in lines {
-        // Broken once: what has a continuation is not looked at again.
-        match whole.last_mut().filter(|last| matches!(last, Cow::Borrowed(text) if broken(text)) && line.len() < 200) {
-            Some(last) => last.to_mut().push_str(line),
-            None => whole.push(Cow::Borrowed(line)),
+    let mut breaks = 0;
+    for &line in lines {
+        let open = whole.last().filter(|_| breaks < MOST_BREAKS && line.len() < 200).and_then(|last| broken(last));
+        match (open, whole.last_mut()) {
+            (Some(between), Some(last)) => {
+                breaks += 1;
+                let last = last.to_mut();
+                last.truncate(last.trim_end().len());
+                last.push_str(between);
+                last.push_str(if between.is_empty() && !line.starts_with("  ") { line } else { line.trim_start() });
+            }
+            _ => {
+                breaks = 0;
+                whole.push(Cow::Borrowed(line));
+            }
         }
     }
     whole
+}
+
+/// Whether a frame goes on in the next line, and with what in between.
+fn broken(line: &str) -> Option<&'static str> {
+    let line = line.trim();
+    // A box breaks a path behind one of its folders.
+    let path = line.starts_with('/') || line.get(1..3) == Some(":\\");
+    if path && line.ends_with(['/', '\\']) && !line.contains(' ') {
+        return Some("");
+    }
+    let quotes = line.matches('"').count();
+    match line.strip_prefix("File") {
+        Some("") => Some(" "),
+        Some(rest) if rest.starts_with(" \"") && quotes == 1 => Some(""),
+        Some(rest) if rest.starts_with(" \"") && quotes == 2 && line.ends_with("\",") => Some(" "),
+        _ => None,
+    }
 }
 
 /// `---->  3 code`, rich's `❱ 12  code`, pytest's `>   code`.

@@ -89,7 +89,10 @@ fn judge(case: &Case) -> Option<Claim> {
     let aborted = has_any(&failure.text, &["terminate called", "what():"]);
     let plain = matches!(failure.sign.id, "python.memory_error" | "native.bad_alloc") && !aborted;
     let grows = |frame: &&Frame| has_any(&frame.code, &[".append(", ".extend(", "+="]);
-    let last = failure.frames.last().filter(|_| plain && case.place.is_none() && !has_model(&failure.frames));
+    // What is installed is no data.
+    let installs = failure.frames.iter().any(|frame| has_any(&frame.file, &["pip/_", "pip\\_", "/conda/"]));
+    let last =
+        failure.frames.last().filter(|_| plain && case.place.is_none() && !installs && !has_model(&failure.frames));
     // What is raised again was raised elsewhere.
     let shows = |frame: &&Frame| !frame.code.is_empty() && !frame.code.starts_with("raise ");
     if let Some(frame) = last.filter(|frame| !grows(frame) && shows(frame)) {

@@ -12,7 +12,7 @@ use crate::bytes::{GIB, MIB, human};
 pub(super) const OUTSIDE_ALLOCATOR_BYTES: u64 = 2 * GIB;
 
 /// TensorFlow takes what it finds: a pool as small as this was left over by somebody.
-const SMALL_POOL_BYTES: u64 = GIB;
+pub(super) const SMALL_POOL_BYTES: u64 = GIB;
 
 pub(super) const CAUSE: Cause = Cause {
     code: Code::OtherProcess,
@@ -53,6 +53,13 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some((counted_on, wanted)) = refused(case) {
         return Claim::likely(format!(
             "TensorFlow's pool counted on {} that were free when it was made, and the device had not even {} of them",
+            human(counted_on),
+            human(wanted)
+        ));
+    }
+    if let Some((counted_on, wanted)) = backed_off(case) {
+        return Claim::likely(format!(
+            "the pool asked the device for {}, for less and less, and in the end had not even {}: somebody else has it",
             human(counted_on),
             human(wanted)
         ));
@@ -177,7 +184,7 @@ fn few_elements(case: &Case) -> Option<(u64, &str)> {
 }
 
 /// No device that models are trained on has less: a pool that is made first has most of it.
-const SMALLEST_DEVICE_BYTES: u64 = 3 * GIB;
+pub(super) const SMALLEST_DEVICE_BYTES: u64 = 3 * GIB;
 
 /// An empty pool that had not even what any device would have had. Where it may have more than that, it asked the device in vain.
 fn empty(case: &Case) -> Option<Claim> {
@@ -248,6 +255,18 @@ fn refused(case: &Case) -> Option<(u64, u64)> {
     let counted_on = just_before.filter_map(|asked| asked.numbers.requested_bytes).max()?;
     let filled = case.numbers.allocated_bytes.zip(case.numbers.limit_bytes()).is_some_and(|(used, all)| used > all / 2);
     (counted_on >= COUNTED_ON_BYTES && wanted <= counted_on / 64 && !filled).then_some((counted_on, wanted))
+}
+
+/// What JAX's pool asked the device for when it was made, and the little that it then did not have. Refused, it asks for nine tenths, and again; a
+/// pool that got anything in the end has more than a thousandth of it.
+fn backed_off(case: &Case) -> Option<(u64, u64)> {
+    let failure = case.failure().filter(|failure| failure.sign.id == "xla.exhausted")?;
+    let wanted = failure.numbers.requested_bytes?;
+    let asked = case.sightings.iter().filter(|seen| seen.sign.id == "xla.device_alloc" && seen.line < failure.line);
+    let asked: Vec<u64> = asked.filter_map(|seen| seen.numbers.requested_bytes).collect();
+    let shrinks = asked.len() >= 2 && asked.windows(2).all(|pair| pair[1] < pair[0]);
+    let first = asked.first().copied()?;
+    (shrinks && first >= COUNTED_ON_BYTES && wanted <= first / 1024).then_some((first, wanted))
 }
 
 /// How many other processes there are, and what they hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job

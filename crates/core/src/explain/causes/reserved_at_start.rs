@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
+use super::super::sizes::has;
 use super::super::traceback::Frame;
 use super::other_process::OUTSIDE_ALLOCATOR_BYTES;
 use super::{Cause, Claim, Code, said};
@@ -40,6 +41,14 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = case.failure().and_then(|failure| failure.frames.iter().find(captures)) {
         return Claim::likely(format!(
             "the engine had reserved its share for the cache, and found no room beside it to capture the model (in {})",
+            frame.function
+        ));
+    }
+    // An engine that slept takes its share back, and whoever had the device meanwhile has not given it up.
+    let wakes = |frame: &&Frame| frame.function.ends_with("wake_up") || has(&frame.file, "cumem.py");
+    if let Some(frame) = case.failure().and_then(|failure| failure.frames.iter().find(wakes)) {
+        return Claim::likely(format!(
+            "the engine was taking its share of the device back after a pause, and less than that was free (in {})",
             frame.function
         ));
     }

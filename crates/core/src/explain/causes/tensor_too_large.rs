@@ -6,11 +6,15 @@ use super::super::shapes::written;
 use super::super::sign::Resource;
 use super::super::sizes::has_any;
 use super::super::traceback::{Frame, is_own};
+use super::other_process::{SMALL_POOL_BYTES, SMALLEST_DEVICE_BYTES};
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{GIB, human};
 
 /// No accelerator has this much: asked for at once, it is a mistake in a shape.
 const ABSURD_BYTES: u64 = 300 * GIB;
+
+/// An array of as many rows has a row for each sample.
+const MANY_SAMPLES: u64 = 10_000;
 
 /// Few accelerators have more.
 const RARE_DEVICE_BYTES: u64 = 80 * GIB;
@@ -44,7 +48,8 @@ fn judge(case: &Case) -> Option<Claim> {
     if case.phase() == Some(Phase::Evaluate) || case.failure()?.frames.iter().any(slices) {
         return None;
     }
-    if let Some(capacity) = case.numbers.limit_bytes().filter(|&capacity| wanted > capacity) {
+    if let Some(capacity) = case.numbers.limit_bytes().filter(|&capacity| wanted > capacity && !left_over(case, wanted))
+    {
         return Claim::certain(format!(
             "{} were asked for at once, and all there is is {}",
             human(wanted),
@@ -54,7 +59,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if wanted >= ABSURD_BYTES && !pool_backs_off(case) {
         return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
     }
-    if let Some(frame) = made_by_hand(case, wanted).filter(|_| wanted >= LARGE_BYTES) {
+    // Many rows are a data set, even if they are large.
+    let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
+    let of_data = case.phase() == Some(Phase::LoadData) && rows >= MANY_SAMPLES;
+    if let Some(frame) = made_by_hand(case, wanted).filter(|_| wanted >= LARGE_BYTES && !of_data) {
         return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
     let free = case.numbers.free_bytes.zip(case.numbers.allocated_bytes).zip(case.numbers.limit_bytes());
@@ -76,10 +84,14 @@ fn judge(case: &Case) -> Option<Claim> {
     if at_once && wanted >= RARE_DEVICE_BYTES && case.numbers.limit_bytes().is_none() {
         return Claim::likely(format!("{} were asked for at once: few devices have that", human(wanted)));
     }
-    // Many rows are a data set, even if they are large.
-    let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
-    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < 10_000;
+    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < MANY_SAMPLES;
     huge_on_host.then(|| Claim::likely(format!("{} were asked for at once: few machines have that", human(wanted))))?
+}
+
+/// Whether TensorFlow's pool got what others had left of a device, and any device would have had what was asked for.
+fn left_over(case: &Case, wanted: u64) -> bool {
+    let pool = case.numbers.limit_bytes().filter(|_| case.saw("tensorflow.at_start"));
+    wanted < SMALLEST_DEVICE_BYTES && pool.is_some_and(|pool| pool <= SMALL_POOL_BYTES)
 }
 
 /// Whether what was asked for is a pool's own share: refused, it asks for nine tenths, and again (`BFCAllocator::Extend`). No tensor shrinks.

@@ -27,10 +27,12 @@ fn calls(code: &str) -> impl Iterator<Item = Call<'_>> {
     })
 }
 
-/// Whether a line of code calls an evaluation. Python's own `eval` and a model's change of mode are none.
+/// Whether a line of code calls an evaluation. Python's own `eval`, a model's change of mode and MLX, which computes nothing before
+/// (`mx.eval(loss)`), are none.
 pub(super) fn calls_evaluation(code: &str) -> bool {
     let bare = |call: &Call<'_>| call.method == "eval" && call.receiver.is_empty() && !code.contains(',');
-    calls(code).any(|call| evaluates(&words(call.method)) && !bare(&call))
+    let lazy = |call: &Call<'_>| call.receiver == "mx";
+    calls(code).any(|call| evaluates(&words(call.method)) && !bare(&call) && !lazy(&call))
 }
 
 /// What the calls in a line of code do. A class that is called makes one of its kind.
@@ -60,7 +62,8 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
         // What is loaded may stand beside the call: `sd = load(args.weights)`.
         if call.method == "load" {
             let line = words(code);
-            let weights = any(&line, WEIGHTS) || any(&line, &["model", "dict"]);
+            let of_models = any(&receiver, &["spacy", "hub", "jit", "onnx"]);
+            let weights = of_models || any(&line, WEIGHTS) || any(&line, &["model", "dict"]);
             return if weights { Some(Phase::LoadModel) } else { of_words(&line) };
         }
         // Data that is written down is no checkpoint: `pickle.dump(features, file)`.

@@ -104,6 +104,11 @@ pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     (any(words, READS) && any(words, DATA) && !passed).then_some(Phase::LoadData)
 }
 
+/// Whether a file is one of weights: `weights.py`, `checkpoint_loader.py`.
+pub(super) fn of_weights(file: &str) -> bool {
+    any(&words(file), &["weight", "weights", "checkpoint", "ckpt", "pretrained", "safetensors"])
+}
+
 /// What is validated before it is used: `_validate_data`, `validate_params`, `check_and_validate_args`.
 const CHECKED: &[&str] = &[
     "data", "input", "inputs", "param", "params", "parameters", "arg", "args", "arguments", "kwargs", "config",

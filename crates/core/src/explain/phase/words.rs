@@ -54,19 +54,19 @@ pub(super) const RULES: &[Rule] = &[
         phase: Phase::LoadModel,
         file: &[
             "modeling_utils.py", "model_loader", "checkpoint_loader", "load_checkpoint", "accelerate/utils/modeling",
-            "safetensors", "weight_utils", "initializers", "core_model_loading",
+            "safetensors", "weight_utils", "initializers", "core_model_loading", "gensim/models/", "gensim\\models\\",
         ],
         function: &[
             "from_pretrained", "load_state_dict", "_load_from_state_dict", "set_module_tensor_to_device", "setup",
             "_apply", "convert", "_materialize_copy", "reset_parameters", "batch_set_value", "from_preset",
-            "init_xmap", "build", "build_wrapper", "_maybe_rebuild", "__init__", "readObject", "replicate",
-            "broadcast_coalesced",
+            "init_xmap", "build", "build_wrapper", "_ddp_init_helper", "_sync_module_states", "_maybe_rebuild",
+            "__init__", "readObject", "replicate", "broadcast_coalesced",
         ],
         code: &[
             ".from_pretrained(", "load_state_dict(", "safe_open(", "safe_load_file(", "model = model", "nn.Parameter(",
             "self.weight = ", "pipe = ", "init_params", "model.init(", "sess.run(init", "session.run(init",
-            "global_variables_initializer(", "initialize_all_variables(", "DistributedDataParallel(", "from_preset(",
-            ".weight.data.to(", "init_xmap(",
+            "global_variables_initializer(", "initialize_all_variables(", "DistributedDataParallel(", "DDP(", "FSDP(",
+            "FullyShardedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {

@@ -1,0 +1,230 @@
+//! Where a job was, what it looks like in a log, and what its figures then mean: each with a message where the rule holds and one where it does not.
+//!
+//! In: messages in their programs' own words, with figures, names and code of our own. Checked: the cause or that none is named, and figures.
+
+use brimful_core::bytes::GIB;
+use brimful_core::explain::{Code, Explanation, explain};
+
+fn said(log: &str) -> Explanation {
+    explain(log.as_bytes())
+}
+
+fn cause(log: &str) -> Option<Code> {
+    said(log).cause.map(|cause| cause.code)
+}
+
+#[test]
+fn colours_without_their_escape_are_colours() {
+    let oom = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated)";
+    for (open, close) in [("#033[34m", "#033[0m"), ("^[[34m", "^[[0m"), ("[2m[36m(train pid=7)[0m ", "")] {
+        let frames =
+            ["Traceback (most recent call last):", "  File \"t.py\", line 7, in step", "    loss.backward()", oom];
+        let log: String = frames.iter().map(|line| format!("{open}{line}{close}\n")).collect();
+        assert_eq!(cause(&log), Some(Code::BatchTooLarge), "{log}");
+        assert_eq!(said(&log).numbers.capacity_bytes, Some(8 * GIB));
+    }
+}
+
+#[test]
+fn a_frame_may_be_broken_into_columns() {
+    let log = |file: &str| {
+        format!(
+            "[10:11:12] ERROR    train - failed\n                      Traceback (most recent call last):\n                        File\n{file}\n\
+             \x20                         state[\"exp_avg\"] = torch.zeros_like(p)\n\
+             \x20                     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 8.00 GiB\n"
+        )
+    };
+    let column = "                      ";
+    let broken = log(&format!(
+        "{column}\"/home/u/lib/python3.12/site-packages/torch/optim/adam\n{column}w.py\", line 71, in _init_group"
+    ));
+    assert_eq!(cause(&broken), Some(Code::OptimizerState));
+    let after_the_name = log(&format!(
+        "{column}\"/home/u/lib/python3.12/site-packages/torch/optim/adamw.py\",\n{column}line 71, in _init_group"
+    ));
+    assert_eq!(cause(&after_the_name), Some(Code::OptimizerState));
+}
+
+/// PyTorch's message, with the frame that it came from.
+fn refused(file: &str, function: &str, code: &str) -> String {
+    format!(
+        "Traceback (most recent call last):\n  File \"{file}\", line 7, in {function}\n    {code}\n\
+         torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 0 has a total capacity of 8.00 GiB of which 9.00 MiB is free. \
+         Including non-PyTorch memory, this process has 7.90 GiB memory in use. Of the allocated memory 7.50 GiB is allocated by PyTorch, and 60.00 MiB \
+         is reserved by PyTorch but unallocated.\n"
+    )
+}
+
+#[test]
+fn a_file_says_what_is_moved_in_it() {
+    let packages = "/opt/lib/python3.11/site-packages";
+    let moves = "return value.to(dtype=p.dtype, device=p.device)";
+    assert_eq!(
+        cause(&refused(&format!("{packages}/torch/optim/optimizer.py"), "_cast", moves)),
+        Some(Code::OptimizerState)
+    );
+    assert_eq!(
+        cause(&refused(&format!("{packages}/server/utils/weights.py"), "get_sharded", moves)),
+        Some(Code::ModelTooLarge)
+    );
+    assert_eq!(cause(&refused(&format!("{packages}/server/utils/tokens.py"), "get_sharded", moves)), None);
+}
+
+#[test]
+fn what_is_wrapped_for_several_devices_is_a_model() {
+    assert_eq!(cause(&refused("main.py", "main", "net = DDP(net, device_ids=[rank])")), Some(Code::ModelTooLarge));
+    assert_ne!(cause(&refused("main.py", "main", "loader = DDPLoader(rows)")), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn an_engine_that_wakes_takes_its_share_back() {
+    let woken = refused(
+        "/opt/lib/python3.11/site-packages/vllm/device_allocator/cumem.py",
+        "wake_up",
+        "create_and_map(handle)",
+    );
+    assert_eq!(cause(&woken), Some(Code::ReservedAtStart));
+}
+
+#[test]
+fn vectors_of_words_are_a_model() {
+    let log = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/opt/lib/python3.9/site-packages/{file}\", line 7, in _load_word2vec_format\n    \
+             kv.vectors = zeros((vocab_size, vector_size), dtype=datatype)\nMemoryError\n"
+        )
+    };
+    assert_eq!(cause(&log("gensim/models/keyedvectors.py")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&log("tables/vectors.py")), Some(Code::DatasetInMemory));
+}
+
+#[test]
+fn what_sets_itself_up_is_meant_to_grow() {
+    let log = |words: &str| -> String {
+        let lines = [31, 45, 58, 80, 101, 119]
+            .map(|used| format!("{words} CPU Virtual Memory:  used = {used}.25 GB, percent = 9%\n"));
+        lines.concat() + "[launch.py:434] ['python', 'main.py'] exits with return code = -9\n"
+    };
+    assert_eq!(cause(&log("[utils.py:793:see_memory_usage]")), Some(Code::KernelOomKill));
+    assert_eq!(cause(&log("[loop.py:20:log_step]")), Some(Code::Leak));
+}
+
+#[test]
+fn a_pool_that_asks_for_less_and_less_finds_a_full_device() {
+    let asked = |gib: &str, bytes: u64| {
+        format!(
+            "E0102 12:11:09.221141 3391 cuda_executor.cc:1247] failed to allocate {gib}GiB ({bytes} bytes) from device: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"
+        )
+    };
+    let log = |wanted: u64| {
+        let first = 10 * GIB;
+        asked("10.00", first)
+            + &asked("9.00", first / 10 * 9)
+            + &asked("8.10", first / 100 * 81)
+            + &format!(
+                "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate {wanted} bytes.\n"
+            )
+    };
+    assert_eq!(cause(&log(4096)), Some(Code::OtherProcess));
+    assert_ne!(cause(&log(4 * GIB)), Some(Code::OtherProcess));
+}
+
+#[test]
+fn a_box_breaks_a_path_behind_a_folder() {
+    let boxed = |folder: &str| {
+        format!(
+            "╭──────────────── Traceback (most recent call last) ─────────────────╮\n\
+             │ /work/envs/large/lib/python3.11/site-packages/{folder}/            │\n\
+             │ sweep.py:110 in once                                               │\n\
+             │                                                                    │\n\
+             │   108 │   for p in self.all:                                       │\n\
+             │ ❱ 110 │   │   buffers.append(torch.zeros(p.shape))                 │\n\
+             ╰────────────────────────────────────────────────────────────────────╯\n\
+             OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 0; 8.00 GiB total capacity)\n"
+        )
+    };
+    assert_eq!(cause(&boxed("torch/optim")), Some(Code::OptimizerState));
+    assert_eq!(cause(&boxed("torch/sundry")), None);
+}
+
+#[test]
+fn a_pool_of_what_others_left_is_small() {
+    let log = |pool: u32| {
+        format!(
+            "I tensorflow/core/common_runtime/gpu/gpu_device.cc:1631] Created device /job:localhost/replica:0/task:0/device:GPU:0 with {pool} MB memory:  \
+             -> device: 0, name: A, pci bus id: 0000:0a:00.0, compute capability: 8.6\n\
+             W tensorflow/core/common_runtime/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB (rounded to \
+             2147483648)requested by op MatMul\n"
+        )
+    };
+    assert_eq!(cause(&log(300)), Some(Code::OtherProcess));
+    assert_eq!(cause(&log(1500)), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn an_array_of_all_samples_is_data_whoever_makes_it() {
+    let log = |rows: u32| {
+        format!(
+            "Traceback (most recent call last):\n  File \"prepare.py\", line 7, in load_images\n    images = np.zeros((count, 256, 256, 3))\n\
+             MemoryError: Unable to allocate array with shape ({rows}, 256, 256, 3) and data type float64\n"
+        )
+    };
+    assert_eq!(cause(&log(40_000)), Some(Code::DatasetInMemory));
+    assert_eq!(cause(&log(4_000)), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn layers_of_caffe_say_which_pass_it_was() {
+    let log = |function: &str| {
+        format!(
+            "F0412 11:09:22.110113  4411 syncedmem.cpp:71] Check failed: error == cudaSuccess (2 vs. 0)  out of memory\n*** Check failure stack \
+             trace: ***\n    @     0x7f0b caffe::SyncedMemory::to_gpu()\n    @     0x7f0d caffe::PoolingLayer<>::{function}()\n"
+        )
+    };
+    assert_eq!(cause(&log("Forward_gpu")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&log("LayerSetUp")), None);
+}
+
+#[test]
+fn mlx_computes_when_it_is_asked_to() {
+    let log = |code: &str| {
+        format!(
+            "  File \"loop.py\", line 7, in step\n    {code}\nRuntimeError: [metal::malloc] Attempting to allocate 32212254720 bytes which is greater than the maximum allowed buffer size of 15032385536 bytes.\n"
+        )
+    };
+    assert_eq!(cause(&log("mx.eval(state)")), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&log("runner.evaluate(rows)")), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn models_have_loaders_of_their_own() {
+    assert_eq!(
+        cause(&refused("app.py", "<module>", "net = SpeechModel(name, device='cuda')")),
+        Some(Code::ModelTooLarge)
+    );
+    assert_eq!(cause(&refused("app.py", "<module>", "nlp = spacy.load(name)")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&refused("app.py", "<module>", "text = yaml.load(name)")), None);
+}
+
+#[test]
+fn a_capacity_may_be_broken_or_cut_off() {
+    let capacity = |tail: &str| {
+        let log = format!("RuntimeError: CUDA out of memory. Tried to allocate 1.41 GiB (GPU 0; 10.75 GiB {tail}");
+        said(&log).numbers.capacity_bytes
+    };
+    let expected = Some(43 * GIB / 4);
+    assert_eq!(capacity("t\notal capacity; 8.11 GiB already allocated)\n"), expected);
+    assert_eq!(capacity("tot"), expected);
+    assert_eq!(capacity("total capacity; 8.11 GiB already allocated)\n"), expected);
+}
+
+#[test]
+fn what_is_installed_is_no_data() {
+    let log = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"{file}\", line 825, in _pack\n    return self._buffer.write(obj)\nMemoryError\n"
+        )
+    };
+    assert_eq!(cause(&log("/usr/lib/python3/dist-packages/pip/_vendor/msgpack/fallback.py")), None);
+    assert_eq!(cause(&log("/srv/pack/fallback.py")), Some(Code::DatasetInMemory));
+}
