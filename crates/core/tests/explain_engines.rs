@@ -254,3 +254,18 @@ fn devices_below_other_programs_say_it_in_their_words() {
         Some(Resource::GpuMemory)
     );
 }
+
+#[test]
+fn a_layout_of_processors_shows_whose_memory_it_was() {
+    let log = |node: &str| {
+        said(&format!(
+            "[E:onnxruntime:, sequential_executor.cc:339 Execute] Non-zero status code returned while running Conv node. Name:'{node}' Status Message: \
+             bfc_arena.cc:330 onnxruntime::BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 268435456\n"
+        ))
+    };
+    assert_eq!(
+        (log("Conv_7_nchwc").resource, log("Conv_7_nchwc").numbers.requested_bytes),
+        (Some(Resource::HostMemory), Some(GIB / 4))
+    );
+    assert_eq!(log("Conv_7").resource, Some(Resource::GpuMemory));
+}

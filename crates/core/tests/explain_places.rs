@@ -228,3 +228,55 @@ fn what_is_installed_is_no_data() {
     assert_eq!(cause(&log("/usr/lib/python3/dist-packages/pip/_vendor/msgpack/fallback.py")), None);
     assert_eq!(cause(&log("/srv/pack/fallback.py")), Some(Code::DatasetInMemory));
 }
+
+#[test]
+fn a_policy_is_trained_by_the_actions_that_are_evaluated() {
+    let log = |function: &str| {
+        refused("/opt/lib/python3.11/site-packages/torch/nn/modules/conv.py", "forward", "return F.conv2d(x, w)")
+            .replacen(
+                "  File",
+                &format!("  File \"ppo.py\", line 9, in train\n    values = self.policy.{function}(rows)\n  File"),
+                1,
+            )
+    };
+    assert_eq!(cause(&log("evaluate_actions")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&log("evaluate_episodes")), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn a_script_called_test_evaluates_and_a_file_of_tests_does_not() {
+    let log = |script: &str| {
+        refused("/opt/lib/python3.11/site-packages/torch/nn/modules/conv.py", "forward", "return F.conv2d(x, w)")
+            .replacen(
+                "  File",
+                &format!("  File \"tools/{script}\", line 9, in main\n    results = run_all(model, loader)\n  File"),
+                1,
+            )
+    };
+    assert_eq!(cause(&log("test.py")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&log("test_layers.py")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn what_a_logger_writes_before_code_is_no_code() {
+    let log = |prefix: &str| -> String {
+        let frames = refused("main.py", "run", "rows = rows.to(torch.float32)");
+        frames.lines().map(|line| format!("{prefix}{line}\n")).collect()
+    };
+    let doing = |prefix: &str| said(&log(prefix)).doing;
+    assert_eq!(doing(""), None);
+    assert_eq!(doing("Jan 02 10:11:12 gpu3 python[4123]: "), None);
+}
+
+#[test]
+fn a_little_that_is_idle_on_a_small_card_is_the_last_straw() {
+    let step = |reserved: &str| {
+        format!(
+            "  File \"/opt/lib/torch/autograd/__init__.py\", line 190, in backward\n    Variable._execution_engine.run_backward(\n\
+             RuntimeError: CUDA out of memory. Tried to allocate 40.00 MiB (GPU 0; 6.00 GiB total capacity; 4.40 GiB already allocated; 12.00 MiB \
+             free; {reserved} GiB reserved in total by PyTorch)\n"
+        )
+    };
+    assert_eq!(cause(&step("4.70")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&step("5.10")), Some(Code::Fragmentation));
+}

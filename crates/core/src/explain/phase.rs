@@ -309,10 +309,10 @@ fn evaluation(frame: &Frame) -> bool {
     names::evaluates(&names::words(function))
 }
 
-/// A script that is run to evaluate: `eval_segmentation.py`, `tools/evaluate.py`.
+/// A script that is run to evaluate: `eval_segmentation.py`, `tools/evaluate.py`, `tools/test.py`; a file of tests has more of a name.
 fn evaluation_script(frame: &Frame) -> bool {
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
-    names::evaluates(&names::words(file))
+    names::evaluates(&names::words(file)) || file == "test.py"
 }
 
 /// A name of prediction: `predict_step`, `sliding_window_inference`.

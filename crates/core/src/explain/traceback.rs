@@ -49,7 +49,7 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             if line.contains("File \"") {
                 // The interpreter shows the line of code right below.
                 if let Some(code) = lines.peek().filter(|next| self::frame(next).is_none()) {
-                    frame.code = code.trim().to_owned();
+                    frame.code = behind_prefix(line, code).trim().to_owned();
                 }
             }
             found.push(frame);
@@ -120,6 +120,16 @@ fn before_library(file: &str) -> usize {
 
 /// The file of frames that have none.
 pub const NATIVE: &str = "<native>";
+
+/// The code below a frame without what a logger writes before both: a time, a host, a process.
+fn behind_prefix<'a>(frame: &str, code: &'a str) -> &'a str {
+    let prefix = frame.split("File \"").next().unwrap_or("").trim_end();
+    let plain = |text: &str| text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect::<String>();
+    match code.get(..prefix.len()) {
+        Some(start) if !prefix.is_empty() && plain(start) == plain(prefix) => &code[prefix.len()..],
+        _ => code,
+    }
+}
 
 /// A frame is broken into at most this many lines.
 const MOST_BREAKS: usize = 3;

@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
+use super::other_process::OUTSIDE_ALLOCATOR_BYTES;
 use super::{Cause, Claim, Code};
 use crate::bytes::{GIB, MIB, human};
 
@@ -80,12 +81,14 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     // PyTorch serves what is small from a pool of its own, in segments of this size: what is idle elsewhere is of no use to it. Where this job has
     // filled the device, it is the last straw.
-    let filled = numbers.limit_bytes().is_some_and(|limit| reserved >= limit / 10 * 9);
+    // Beside the pool lie the context and what a desktop takes: on a small card that is more than a tenth.
+    let own = reserved.saturating_add(OUTSIDE_ALLOCATOR_BYTES / 2);
+    let filled = numbers.limit_bytes().is_some_and(|limit| own >= limit / 10 * 9);
     if wanted <= SMALL_SEGMENT_BYTES && filled && idle < reserved / 10 {
         return Claim::possible(because);
     }
     let step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward));
-    if step && filled && idle < reserved / 25 {
+    if step && filled && idle < reserved / 12 {
         return Claim::possible(because);
     }
     if idle >= reserved / 10 { Claim::certain(because) } else { Claim::likely(because) }

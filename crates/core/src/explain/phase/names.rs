@@ -115,11 +115,12 @@ const CHECKED: &[&str] = &[
     "options", "shape", "dtype", "array", "arrays", "schema", "names",
 ];
 
-/// Whether words speak of evaluation. Cross-validation trains, a split for validation only sorts, and what validates its input computes nothing.
+/// Whether words speak of evaluation. Cross-validation trains, a split for validation only sorts, what validates its input computes nothing, and
+/// the actions of a policy are evaluated to train it.
 pub(super) fn evaluates(words: &[String]) -> bool {
     let tests = any(words, TESTS) && any(words, PARTS);
     let checks = any(words, &["validate"]) && any(words, CHECKED);
-    (any(words, EVALUATES) || tests) && !checks && !any(words, &["cross", "split", "train"])
+    (any(words, EVALUATES) || tests) && !checks && !any(words, &["cross", "split", "train", "action", "actions"])
 }
 
 /// Whether words speak of prediction alone: `fit_predict` fits first.

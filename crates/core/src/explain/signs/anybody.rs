@@ -34,9 +34,17 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // ONNX Runtime lays channels out in blocks (`Conv_7_nchwc`) on a processor only.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        read: figures,
+        also: &["_nchwc"],
+        ..Sign::new("onnx.host", &["Failed to allocate memory for requested buffer of size"], Weight::Failure)
+    },
     Sign {
         resource: Some(Resource::GpuMemory),
         read: figures,
+        check: |text| !has(text, "_nchwc"),
         ..Sign::new(
             "cupy.oom",
             &[
