@@ -280,3 +280,10 @@ fn a_little_that_is_idle_on_a_small_card_is_the_last_straw() {
     assert_eq!(cause(&step("4.70")), Some(Code::BatchTooLarge));
     assert_eq!(cause(&step("5.10")), Some(Code::Fragmentation));
 }
+
+#[test]
+fn a_page_has_quotes_of_its_own() {
+    let log = refused("main.py", "<module>", "loss.backward()");
+    let page = log.replace('"', "&quot;").replace("<module>", "&lt;module&gt;");
+    assert_eq!((cause(&log), cause(&page)), (Some(Code::BatchTooLarge), Some(Code::BatchTooLarge)));
+}

@@ -107,8 +107,13 @@ pub fn clean(text: &str) -> String {
     plain
 }
 
-/// Colours as they were before a logger wrote their escape out (`#033[34m`, `^[[34m`) or whoever pasted them lost it (`[34m`).
+/// Colours as they were before a logger wrote their escape out (`#033[34m`, `^[[34m`) or whoever pasted them lost it (`[34m`); quotes and brackets as
+/// they were before they became part of a page.
 fn with_escapes(text: &str) -> Cow<'_, str> {
+    if ["&quot;", "&lt;", "&#39;"].iter().any(|entity| text.contains(entity)) {
+        let entities = [("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&#39;", "'"), ("&amp;", "&")];
+        return Cow::Owned(entities.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)));
+    }
     for written in ["#033[", "^[["] {
         if text.contains(written) {
             return Cow::Owned(text.replace(written, "\u{1b}["));
