@@ -269,3 +269,12 @@ fn a_layout_of_processors_shows_whose_memory_it_was() {
     );
     assert_eq!(log("Conv_7").resource, Some(Resource::GpuMemory));
 }
+
+#[test]
+fn a_limit_in_json_is_one_of_kubernetes() {
+    let capacity = |size: &str| {
+        let log = format!("\"reason\": \"OOMKilled\"\n\"limits\": {{\"cpu\": \"4\", \"memory\": \"{size}\"}}\n");
+        said(&log).numbers.capacity_bytes
+    };
+    assert_eq!((capacity("8Gi"), capacity("512 MB")), (Some(8 * GIB), None));
+}

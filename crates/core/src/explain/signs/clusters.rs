@@ -336,7 +336,10 @@ fn limits(text: &str, numbers: &mut Numbers) {
 
 fn is_limit(text: &str) -> bool {
     let line = text.trim_start();
-    line.starts_with("memory:") || line.contains("\"Memory\":") || has(line, "\"memory\": \"")
+    // In JSON, as Kubernetes writes quantities: `"memory": "8Gi"`.
+    let quantity = line.split_once("\"memory\": \"").and_then(|(_, tail)| tail.split('"').next());
+    let of_kubernetes = quantity.is_some_and(|quantity| quantity.ends_with("Gi") || quantity.ends_with("Mi"));
+    line.starts_with("memory:") || line.contains("\"Memory\":") || of_kubernetes
 }
 
 fn store(text: &str, numbers: &mut Numbers) {
