@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 # Two workers share the cores. PyTorch's threads would spin while they wait for one that has none: a product of two small matrices took forty
 # times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# A shell lets what it starts in the background ignore Ctrl-C, which the jobs of the tests would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 BINARY = ROOT / "target" / "release" / "brimful"
