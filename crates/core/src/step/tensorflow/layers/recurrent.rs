@@ -76,14 +76,16 @@ impl Lowering<'_> {
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
             inputs: &operands,
-            output: (Shape::new(batched, &[1, steps - (pieces - 1) * (steps / pieces), units]), dtype),
+            output: (Shape::new(batched, &[1, steps.div_ceil(pieces), units]), dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
             work,
             after: &[],
         });
-        for _ in 1..pieces {
-            self.graph.add_output(saved, Shape::new(batched, &[1, steps / pieces, units]), dtype);
+        for piece in 1..pieces {
+            // As even as they come: one large piece would leave gaps that the list does not.
+            let length = steps / pieces + u64::from(piece < steps % pieces);
+            self.graph.add_output(saved, Shape::new(batched, &[1, length, units]), dtype);
         }
         for (index, &output) in op.outputs.iter().enumerate() {
             let shape = self.model.tensor(output).shape.clone();
