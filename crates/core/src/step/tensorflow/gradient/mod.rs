@@ -378,6 +378,8 @@ impl Lowering<'_> {
             "Transpose" if kernel.attr == FOLDED => self.graph.reshape(g, shape),
             "Transpose" => self.copy("Transpose", &[g], shape, kernel.attr ^ 1),
             "Tile" | "BroadcastTo" => self.sum_to(g, &shape),
+            "SpaceToBatchND" => self.copy("BatchToSpaceND", &[g], shape, kernel.attr),
+            "BatchToSpaceND" => self.copy("SpaceToBatchND", &[g], shape, kernel.attr),
             "Pad" | "MirrorPad" => self.copy("Slice", &[g], shape, kernel.attr),
             "Slice" | "StridedSlice" => self.copy("Pad", &[g], shape, kernel.attr),
             "TensorListFromTensor" => self.copy("TensorListStack", &[g], shape, kernel.attr),

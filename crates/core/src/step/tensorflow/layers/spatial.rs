@@ -1,6 +1,6 @@
 //! Convolutions, pooling, resizing.
 
-use super::super::convolution::{Geometry, SLOW_BYTE_WORK};
+use super::super::convolution::{ConvAttribute, Geometry, SLOW_BYTE_WORK};
 use super::super::math::times;
 use super::super::{Attribute, Lowering};
 use crate::model::{Conv, DType, Interpolation, Op, Padding, Pool, PoolKind, Shape};
@@ -11,6 +11,9 @@ impl Lowering<'_> {
         let weight = self.weight(op.weights[0], op.compute);
         let output = self.model.tensor(op.outputs[0]).shape.clone();
         let x = if conv.padding == Padding::Causal { self.pad_causally(op, conv, x) } else { x };
+        if conv.dilation.iter().any(|&dilation| dilation > 1) && !conv.transposed {
+            return self.dilated_convolution(op, conv, x, weight, output);
+        }
         let input = self.shape(x);
         let channels =
             |shape: &Shape| if conv.channels_first { shape.dims.get(1).copied() } else { shape.dims.last().copied() };
@@ -27,29 +30,79 @@ impl Lowering<'_> {
             batch: self.job.micro_batch(),
         };
         let attribute = geometry.attribute(self.job.processor);
-        if conv.kernel.len() == 3 && !attribute.filter_scratch.is_empty() {
+        let result = self.convolved(attribute, [x, weight], output, op.compute);
+        match op.weights.get(1) {
+            Some(&bias) => self.bias(result, bias, op.compute),
+            None => result,
+        }
+    }
+
+    fn convolved(&mut self, attribute: ConvAttribute, inputs: [ValueId; 2], output: Shape, dtype: DType) -> ValueId {
+        if attribute.filter_name == "Conv3DBackpropFilterV2" && !attribute.filter_scratch.is_empty() {
             let text = "The scratch of a 3-D convolution's gradient on a CPU depends on its cache: counted as on the machine of \
                         the measurements.";
             self.note("cpu_cache", text.to_owned());
         }
-        let (name, scratch, work) = if conv.transposed {
+        let (name, scratch, work) = if attribute.transposed {
             (attribute.input_name, attribute.input_scratch.clone(), attribute.work)
         } else {
             (attribute.forward_name, attribute.forward_scratch.clone(), attribute.work)
         };
         let attr = self.new_attribute(Attribute::Conv(attribute));
-        let result = self.graph.add(NewNode {
+        self.graph.add(NewNode {
             kernel: Kernel { name, attr },
-            inputs: &[x, weight],
-            output: (output, op.compute),
+            inputs: &inputs,
+            output: (output, dtype),
             in_place: InPlace::No,
             scratch,
             work,
             after: &[],
-        });
+        })
+    }
+
+    /// A dilated convolution is a plain one on the image taken apart: every `dilation`-th position becomes an image of its own,
+    /// padded to a whole number of them, and the results are put together again (nn_ops.py, `_WithSpaceToBatch`).
+    fn dilated_convolution(&mut self, op: &Op, conv: &Conv, x: ValueId, weight: ValueId, output: Shape) -> ValueId {
+        let input = self.shape(x);
+        let first = if conv.channels_first { 2 } else { 1 };
+        let channel = if conv.channels_first { 1 } else { input.rank().saturating_sub(1) };
+        let (mut image, mut result) = (input.clone(), output.clone());
+        let mut pieces = 1u64;
+        for (at, (&kernel, &dilation)) in conv.kernel.iter().zip(&conv.dilation).enumerate() {
+            let (Some(size), Some(made)) = (image.dims.get_mut(first + at), result.dims.get_mut(first + at)) else {
+                continue;
+            };
+            let padding =
+                if conv.padding == Padding::Same { kernel.saturating_sub(1).saturating_mul(dilation) } else { 0 };
+            *size = size.saturating_add(padding).div_ceil(dilation.max(1));
+            *made = size.saturating_sub(kernel.saturating_sub(1)).max(1);
+            pieces = pieces.saturating_mul(dilation);
+        }
+        let channels = |shape: &Shape| shape.dims.get(channel).copied().unwrap_or(1);
+        let geometry = Geometry {
+            result: &result,
+            kernel: &conv.kernel,
+            channels: (channels(&input), channels(&output)),
+            groups: conv.groups,
+            depthwise: conv.depthwise,
+            transposed: false,
+            dtype: op.compute,
+            image_elements: image.elements(),
+            batch: self.job.micro_batch().saturating_mul(pieces),
+        };
+        let mut attribute = geometry.attribute(self.job.processor);
+        for work in [&mut attribute.work, &mut attribute.input_work, &mut attribute.filter_work] {
+            *work = times(*work, pieces);
+        }
+        image.dims[0] = image.dims[0].saturating_mul(pieces);
+        result.dims[0] = result.dims[0].saturating_mul(pieces);
+        let attr = op.outputs[0].0.wrapping_mul(2) + 2;
+        let apart = self.copy("SpaceToBatchND", &[x], image, attr);
+        let convolved = self.convolved(attribute, [apart, weight], result, op.compute);
+        let whole = self.copy("BatchToSpaceND", &[convolved], output, attr);
         match op.weights.get(1) {
-            Some(&bias) => self.bias(result, bias, op.compute),
-            None => result,
+            Some(&bias) => self.bias(whole, bias, op.compute),
+            None => whole,
         }
     }
 
