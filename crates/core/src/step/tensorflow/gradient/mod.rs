@@ -173,7 +173,8 @@ impl Lowering<'_> {
             "Maximum" | "Minimum" => {
                 let name = if kernel.name == "Maximum" { "GreaterEqual" } else { "LessEqual" };
                 let mask = self.compare(name, inputs[0], inputs[1]);
-                let zero = self.constant(0.0, g);
+                // Zeros of the gradient's full size, not a scalar (math_grad.py, `_MaximumMinimumGrad`).
+                let zero = self.zeros_like(g);
                 for (index, &input) in inputs.iter().enumerate() {
                     if wants[index] {
                         let chosen = if index == 0 { self.select(mask, g, zero) } else { self.select(mask, zero, g) };
