@@ -3,9 +3,11 @@
 //! The loop is one node: what it keeps is given per step and cell, counted in real runs' logs. The order within the loop is
 //! not simulated; its scratch is that of one step.
 
+use super::super::convolution::Geometry;
 use super::super::{Attribute, Lowering};
 use crate::bytes::Size;
-use crate::model::{DType, Op, Rnn, RnnCell, Shape};
+use crate::model::{Conv, DType, Op, Rnn, RnnCell, Shape};
+use crate::step::Processor;
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 /// What the gradient of a loop needs to know.
@@ -42,7 +44,7 @@ impl Lowering<'_> {
         let sequence = self.shape(x);
         let dtype = op.compute;
         let batched = sequence.batched;
-        let fused = rnn.fusable && matches!(self.job.processor, crate::step::Processor::Gpu);
+        let fused = rnn.fusable && matches!(self.job.processor, Processor::Gpu);
         let list = if fused {
             x
         } else {
@@ -58,12 +60,15 @@ impl Lowering<'_> {
         let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
         let parameters: u64 =
             weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
-        let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps));
-        let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
-            step_scratch: vec![product, product],
-            work,
-            listed: !fused,
-        }));
+        let mut step_scratch = vec![product, product];
+        let mut positions = 1;
+        if let RnnCell::ConvLstm(conv) = &rnn.cell {
+            let filters = weights.get(1).map_or(1, |&kernel| self.graph.shape(kernel).last() / gates).max(1);
+            positions = (rnn.units / filters).max(1);
+            step_scratch.extend(self.cell_scratch(conv, &weights, positions, filters, dtype));
+        }
+        let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps).saturating_mul(positions));
+        let attr = self.new_attribute(Attribute::Loop(LoopAttribute { step_scratch, work, listed: !fused }));
         let mut operands = vec![list];
         operands.extend(weights);
         operands.extend_from_slice(&inputs[1..]);
@@ -71,7 +76,7 @@ impl Lowering<'_> {
         let units = rnn.units.saturating_mul(if self.training() { kept } else { 1 });
         let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
         // A loop keeps a list of small tensors. In 64 pieces the allocator leaves as few gaps as with the list itself
-        // (`gru_text` at batch 256: 126 MiB; in one piece 154; measured 120), and a long sequence stays cheap to simulate.
+        // (`gru_text` at batch 256: 116 MiB; in one piece 154; measured 120), and a long sequence stays cheap to simulate.
         let pieces = if fused { 1 } else { steps.clamp(1, 64) };
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
@@ -98,6 +103,35 @@ impl Lowering<'_> {
             };
             self.set_output(op, index, value);
         }
+    }
+
+    /// A convolutional cell convolves inputs and state once for each gate, and the backward loop makes these filters' gradients
+    /// one after the other, each with its columns. (The other thread takes some of them too, unless it has other work.)
+    fn cell_scratch(
+        &self,
+        conv: &Conv,
+        weights: &[ValueId],
+        positions: u64,
+        filters: u64,
+        dtype: DType,
+    ) -> Option<Size> {
+        let columns = weights.iter().take(2).flat_map(|&kernel| {
+            let dims = &self.graph.shape(kernel).dims;
+            let channels = dims.get(dims.len().saturating_sub(2)).copied().unwrap_or(1);
+            let geometry = Geometry {
+                result: &Shape::new(true, &[1, positions, filters]),
+                kernel: &conv.kernel,
+                channels: (channels, filters),
+                groups: 1,
+                depthwise: false,
+                transposed: false,
+                dtype,
+                image_elements: positions.saturating_mul(channels),
+                batch: self.job.micro_batch(),
+            };
+            geometry.attribute(self.job.processor).filter_scratch
+        });
+        columns.max_by_key(|size| size.fixed)
     }
 
     /// The backward loop: gradients of the input sequence (a list), of the weights, of the initial states.
