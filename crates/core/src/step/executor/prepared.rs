@@ -105,8 +105,9 @@ pub fn causes(graph: &Graph, layers: Vec<Arc<str>>) -> Causes {
     causes
 }
 
-/// Successors by node, the one with the longest way to the end of the step last. In TensorFlow's optimized graphs it stands
-/// last, so that the thread which made it ready also runs it.
+/// Successors by node, the one with the longest way to the end of the step last. In TensorFlow's optimized graphs it mostly
+/// stands last, so that the thread which made it ready also runs it. The gradients of a convolution whose filter several calls
+/// share are an exception: there the image's gradient stands before the filter's (in all 14 of three such graphs).
 fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
     let mut next = first.to_vec();
     let mut successors = vec![NodeId(0); *first.last().unwrap_or(&0) as usize];
@@ -125,7 +126,24 @@ fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
         way[index] = own.iter().map(|next| way[next.0 as usize] + 1).max().unwrap_or(0);
         own.sort_by_key(|next| way[next.0 as usize]);
     }
+    for index in 0..graph.nodes.len() {
+        let (from, to) = (first[index] as usize, first[index + 1] as usize);
+        if successors[from..to].iter().any(|&next| is_of_shared_filter(graph, next, &successors, first)) {
+            successors[from..to].sort_by_key(|next| match graph.node(*next).kernel.name {
+                name if name.ends_with("BackpropInput") => 0,
+                "BiasAddGrad" => 2,
+                _ => 1,
+            });
+        }
+    }
     successors
+}
+
+/// Whether a node makes the gradient of a filter that is added to those of other calls.
+fn is_of_shared_filter(graph: &Graph, id: NodeId, successors: &[NodeId], first: &[u32]) -> bool {
+    let (from, to) = (first[id.0 as usize] as usize, first[id.0 as usize + 1] as usize);
+    graph.node(id).kernel.name.contains("BackpropFilter")
+        && successors[from..to].iter().any(|next| graph.node(*next).kernel.name == "AddN")
 }
 
 /// What a value is for, judged by one of its readers.
