@@ -44,8 +44,11 @@ def test_the_jobs_that_the_rules_were_made_with_are_met(tables):
 
 
 def test_other_jobs_are_met_too(tables):
-    """Median at most 5 %."""
-    assert summary(tables, "tensorflow_cpu_bfc_more.jsonl")["median"] <= 5
+    """Median at most 5 %, nine of ten within 12 %, at most one in twenty too low by more than 10 %."""
+    for file in ("tensorflow_cpu_bfc_more.jsonl", "tensorflow_cpu_bfc_fourth.jsonl"):
+        figures = summary(tables, file)
+        assert figures["median"] <= 5 and figures["most"] <= 12, file
+        assert figures["far_too_low"] <= figures["rows"] / 20, file
 
 
 def test_the_readme_gives_the_same_summary():

@@ -212,6 +212,231 @@ def plain_cnn(keras):
     return model
 
 
+def bigru_attention(keras):
+    L = keras.layers
+    inputs = keras.Input((80,))
+    x = L.Embedding(12000, 96)(inputs)
+    x = L.Bidirectional(L.GRU(64, return_sequences=True))(x)
+    x = L.Attention()([x, x])
+    x = L.Dropout(0.3)(L.GlobalAveragePooling1D()(x))
+    return keras.Model(inputs, L.Dense(5, activation="softmax")(x))
+
+
+def tcn(keras):
+    L = keras.layers
+    inputs = keras.Input((512, 8))
+    x = L.Conv1D(64, 1)(inputs)
+    for dilation in (1, 2, 4, 8, 16):
+        y = L.Conv1D(64, 3, padding="causal", dilation_rate=dilation, activation="relu")(x)
+        y = L.LayerNormalization()(y)
+        y = L.SpatialDropout1D(0.1)(y)
+        y = L.Conv1D(64, 3, padding="causal", dilation_rate=dilation, activation="relu")(y)
+        x = L.Add()([x, y])
+    return keras.Model(inputs, L.Dense(1)(L.GlobalAveragePooling1D()(x)))
+
+
+def seq2seq(keras):
+    L = keras.layers
+    source, target = keras.Input((64,), name="source"), keras.Input((48,), name="target")
+    x = L.Embedding(6000, 128)(source)
+    for _ in range(2):
+        x = L.LayerNormalization()(L.Add()([x, L.MultiHeadAttention(4, 32)(x, x)]))
+        y = L.Dense(128)(L.Dense(384, activation="relu")(x))
+        x = L.LayerNormalization()(L.Add()([x, L.Dropout(0.1)(y)]))
+    y = L.Embedding(6000, 128)(target)
+    for _ in range(2):
+        y = L.LayerNormalization()(L.Add()([y, L.MultiHeadAttention(4, 32)(y, y, use_causal_mask=True)]))
+        y = L.LayerNormalization()(L.Add()([y, L.MultiHeadAttention(4, 32)(y, x)]))
+        z = L.Dense(128)(L.Dense(384, activation="relu")(y))
+        y = L.LayerNormalization()(L.Add()([y, L.Dropout(0.1)(z)]))
+    return keras.Model([source, target], L.Dense(6000, activation="softmax")(y))
+
+
+def unet_batch_norm(keras):
+    L = keras.layers
+
+    def block(x, channels):
+        for _ in range(2):
+            x = L.Conv2D(channels, 3, padding="same")(x)
+            x = L.BatchNormalization()(x)
+            x = L.Activation("relu")(x)
+        return x
+
+    inputs = keras.Input((112, 112, 3))
+    levels, x = [], inputs
+    for channels in (16, 32, 64):
+        x = block(x, channels)
+        levels.append(x)
+        x = L.MaxPooling2D()(x)
+    x = L.Dropout(0.3)(block(x, 128))
+    for channels in (64, 32, 16):
+        x = L.Conv2DTranspose(channels, 2, strides=2, padding="same")(x)
+        x = block(L.Concatenate()([x, levels.pop()]), channels)
+    return keras.Model(inputs, L.Conv2D(1, 1, activation="sigmoid")(x))
+
+
+def deconvolution(keras):
+    L = keras.layers
+    inputs = keras.Input((64, 64, 3))
+    x = inputs
+    for channels in (32, 64, 128):
+        x = L.Conv2D(channels, 4, strides=2, padding="same", use_bias=False)(x)
+        x = L.BatchNormalization()(x)
+        x = L.LeakyReLU(0.2)(x)
+    x = L.Dense(256)(L.Flatten()(x))
+    x = L.Reshape((8, 8, 128))(L.Dense(8 * 8 * 128, activation="relu")(x))
+    for channels in (128, 64, 32):
+        x = L.Conv2DTranspose(channels, 4, strides=2, padding="same")(x)
+        x = L.BatchNormalization()(x)
+        x = L.ReLU()(x)
+    return keras.Model(inputs, L.Conv2D(3, 3, padding="same", activation="tanh")(x))
+
+
+def siamese(keras):
+    L = keras.layers
+    tower = keras.Sequential(
+        [
+            L.Input((96, 96, 1)),
+            L.Conv2D(32, 5, activation="relu"),
+            L.MaxPooling2D(),
+            L.Conv2D(64, 3, activation="relu"),
+            L.MaxPooling2D(),
+            L.Conv2D(64, 3, activation="relu"),
+            L.Flatten(),
+            L.Dense(128, activation="sigmoid"),
+        ]
+    )
+    left, right = keras.Input((96, 96, 1), name="left"), keras.Input((96, 96, 1), name="right")
+    x = L.Multiply()([tower(left), tower(right)])
+    return keras.Model([left, right], L.Dense(1, activation="sigmoid")(x))
+
+
+def two_heads(keras):
+    L = keras.layers
+    inputs = keras.Input((96, 96, 3))
+    x = inputs
+    for channels in (24, 48, 96, 192):
+        x = L.Conv2D(channels, 3, padding="same", activation="relu")(x)
+        x = L.Conv2D(channels, 3, strides=2, padding="same")(x)
+        x = L.BatchNormalization()(x)
+        x = L.ReLU()(x)
+    x = L.GlobalAveragePooling2D()(x)
+    label = L.Dense(30, activation="softmax", name="label")(L.Dense(256, activation="relu")(x))
+    box = L.Dense(4, name="box")(L.Dense(128, activation="relu")(x))
+    return keras.Model(inputs, [label, box])
+
+
+def conv3d_batch_norm(keras):
+    L = keras.layers
+    inputs = keras.Input((24, 24, 24, 1))
+    x = inputs
+    for channels in (16, 32, 64):
+        x = L.Conv3D(channels, 3, padding="same", use_bias=False)(x)
+        x = L.BatchNormalization()(x)
+        x = L.Activation("relu")(x)
+        x = L.AveragePooling3D(2)(x)
+    x = L.Dropout(0.4)(L.Flatten()(x))
+    return keras.Model(inputs, L.Dense(8, activation="softmax")(x))
+
+
+def conv_lstm(keras):
+    L = keras.layers
+    return keras.Sequential(
+        [
+            L.Input((8, 32, 32, 1)),
+            L.ConvLSTM2D(16, 3, padding="same", return_sequences=True),
+            L.BatchNormalization(),
+            L.ConvLSTM2D(16, 3, padding="same"),
+            L.Conv2D(1, 3, padding="same", activation="sigmoid"),
+        ]
+    )
+
+
+def squeeze_resnet(keras):
+    L = keras.layers
+    inputs = keras.Input((64, 64, 3))
+    x = L.Conv2D(48, 3, padding="same", activation="relu")(inputs)
+    for channels, stride in ((48, 1), (96, 2), (192, 2)):
+        y = L.Conv2D(channels, 3, strides=stride, padding="same", use_bias=False)(x)
+        y = L.ReLU()(L.BatchNormalization()(y))
+        y = L.Conv2D(channels, 3, padding="same", use_bias=False)(y)
+        y = L.BatchNormalization()(y)
+        z = L.GlobalAveragePooling2D(keepdims=True)(y)
+        z = L.Conv2D(channels, 1, activation="sigmoid")(L.Conv2D(channels // 8, 1, activation="relu")(z))
+        y = L.Multiply()([y, z])
+        x = L.ReLU()(L.Add()([y, L.Conv2D(channels, 1, strides=stride)(x)]))
+    return keras.Model(inputs, L.Dense(10, activation="softmax")(L.GlobalAveragePooling2D()(x)))
+
+
+def wide_mlp(keras):
+    L = keras.layers
+    model = keras.Sequential([L.Input((300,))])
+    for units in (1536, 1536, 768):
+        model.add(L.Dense(units))
+        model.add(L.BatchNormalization())
+        model.add(L.Activation("relu"))
+        model.add(L.Dropout(0.4))
+    model.add(L.Dense(20, activation="softmax"))
+    return model
+
+
+def recommender(keras):
+    L = keras.layers
+    user, item = keras.Input((1,), name="user"), keras.Input((1,), name="item")
+    u, v = L.Flatten()(L.Embedding(40000, 64)(user)), L.Flatten()(L.Embedding(15000, 64)(item))
+    x = L.Concatenate()([u, v, L.Multiply()([u, v])])
+    for units in (512, 256, 128):
+        x = L.Dropout(0.2)(L.Dense(units, activation="relu")(x))
+    return keras.Model([user, item], L.Dense(1, activation="sigmoid")(x))
+
+
+def text_encoder(keras):
+    L = keras.layers
+    inputs = keras.Input((128,))
+    x = L.Embedding(10000, 192)(inputs)
+    for _ in range(3):
+        a = L.MultiHeadAttention(6, 32)(x, x)
+        x = L.LayerNormalization()(L.Add()([x, L.Dropout(0.1)(a)]))
+        f = L.Dense(192)(L.Dense(768, activation="gelu")(x))
+        x = L.LayerNormalization()(L.Add()([x, L.Dropout(0.1)(f)]))
+    return keras.Model(inputs, L.Dense(3, activation="softmax")(L.Dense(192, activation="tanh")(L.GlobalAveragePooling1D()(x))))
+
+
+def lstm_forecast(keras):
+    L = keras.layers
+    inputs = keras.Input((120, 16))
+    x = L.LSTM(96, return_sequences=True)(inputs)
+    x = L.LSTM(48)(x)
+    return keras.Model(inputs, L.Dense(24)(L.Dense(64, activation="relu")(x)))
+
+
+def cifar_cnn(keras):
+    L = keras.layers
+    model = keras.Sequential([L.Input((32, 32, 3))])
+    for channels in (32, 64, 128):
+        for _ in range(2):
+            model.add(L.Conv2D(channels, 3, padding="same", activation="relu"))
+        model.add(L.MaxPooling2D())
+        model.add(L.Dropout(0.25))
+    model.add(L.Flatten())
+    model.add(L.Dense(512, activation="relu"))
+    model.add(L.Dropout(0.5))
+    model.add(L.Dense(10, activation="softmax"))
+    return model
+
+
+def speech_cnn_gru(keras):
+    L = keras.layers
+    inputs = keras.Input((160, 40, 1))
+    x = L.Conv2D(24, 5, strides=(2, 2), padding="same", activation="relu")(inputs)
+    x = L.BatchNormalization()(x)
+    x = L.Conv2D(48, 3, strides=(1, 2), padding="same", activation="relu")(x)
+    x = L.Reshape((80, 480))(x)
+    x = L.GRU(128, return_sequences=True)(x)
+    x = L.GRU(128)(x)
+    return keras.Model(inputs, L.Dense(35, activation="softmax")(x))
+
+
 # name: builder, kind of input, shape of one sample, kind of target
 MODELS = {
     "DenseNet121-96": application("DenseNet121", 96),
@@ -236,6 +461,31 @@ MODELS = {
     "text_cnn": (text_cnn, "tokens", (200, 10000), "classes4"),
     "stacked_lstm": (stacked_lstm, "image", (60, 32), "number"),
     "plain_cnn": (plain_cnn, "image", (128, 128, 3), "classes10"),
+    "VGG19-64": application("VGG19", 64),
+    "ResNet152V2-64": application("ResNet152V2", 64),
+    "DenseNet169-64": application("DenseNet169", 64),
+    "NASNetMobile-96": application("NASNetMobile", 96),
+    "EfficientNetV2S-96": application("EfficientNetV2S", 96),
+    "MobileNetV3Large-160": application("MobileNetV3Large", 160),
+    "ConvNeXtSmall-64": application("ConvNeXtSmall", 64),
+    "InceptionResNetV2-128": application("InceptionResNetV2", 128),
+    "EfficientNetB3-96": application("EfficientNetB3", 96),
+    "bigru_attention": (bigru_attention, "tokens", (80, 12000), "classes5"),
+    "tcn": (tcn, "image", (512, 8), "number"),
+    "seq2seq": (seq2seq, "pair of tokens", (64, 48, 6000), "tags6000"),
+    "unet_batch_norm": (unet_batch_norm, "image", (112, 112, 3), "mask"),
+    "deconvolution": (deconvolution, "image", (64, 64, 3), "same"),
+    "siamese": (siamese, "pair of images", (96, 96, 1), "yes"),
+    "two_heads": (two_heads, "image", (96, 96, 3), "label and box"),
+    "conv3d_batch_norm": (conv3d_batch_norm, "image", (24, 24, 24, 1), "classes8"),
+    "conv_lstm": (conv_lstm, "image", (8, 32, 32, 1), "mask"),
+    "squeeze_resnet": (squeeze_resnet, "image", (64, 64, 3), "classes10"),
+    "wide_mlp": (wide_mlp, "image", (300,), "classes20"),
+    "recommender": (recommender, "pair of tokens", (1, 1, 15000), "yes"),
+    "text_encoder": (text_encoder, "tokens", (128, 10000), "classes3"),
+    "lstm_forecast": (lstm_forecast, "image", (120, 16), "numbers24"),
+    "cifar_cnn": (cifar_cnn, "image", (32, 32, 3), "classes10"),
+    "speech_cnn_gru": (speech_cnn_gru, "image", (160, 40, 1), "classes35"),
 }
 
 JOBS = [
@@ -271,7 +521,48 @@ JOBS = [
     ("stacked_lstm", 64, "rmsprop", "float32"),
     ("plain_cnn", 32, "adam", "float32"),
     ("plain_cnn", 32, "adam", "mixed_bfloat16"),
+    ("VGG19-64", 8, "adam", "float32"),
+    ("ResNet152V2-64", 8, "sgd", "float32"),
+    ("DenseNet169-64", 16, "rmsprop", "float32"),
+    ("NASNetMobile-96", 8, "adam", "float32"),
+    ("EfficientNetV2S-96", 8, "adam", "float32"),
+    ("MobileNetV3Large-160", 8, "nadam", "float32"),
+    ("ConvNeXtSmall-64", 4, "sgd", "float32"),
+    ("InceptionResNetV2-128", 4, "sgd", "float32"),
+    ("EfficientNetB3-96", 8, "adamw", "float32"),
+    ("bigru_attention", 64, "adam", "float32"),
+    ("tcn", 32, "adam", "float32"),
+    ("seq2seq", 32, "adam", "float32"),
+    ("seq2seq", 32, "adamw", "mixed_bfloat16"),
+    ("unet_batch_norm", 8, "adam", "float32"),
+    ("unet_batch_norm", 8, "adam", "mixed_bfloat16"),
+    ("deconvolution", 32, "adam", "float32"),
+    ("siamese", 32, "rmsprop", "float32"),
+    ("two_heads", 32, "adam", "float32"),
+    ("conv3d_batch_norm", 4, "sgd", "float32"),
+    ("conv_lstm", 8, "adam", "float32"),
+    ("squeeze_resnet", 32, "sgd", "float32"),
+    ("squeeze_resnet", 32, "adam", "mixed_bfloat16"),
+    ("wide_mlp", 512, "adamw", "float32"),
+    ("wide_mlp", 1024, "adafactor", "float32"),
+    ("recommender", 4096, "adagrad", "float32"),
+    ("text_encoder", 16, "adam", "mixed_bfloat16"),
+    ("text_encoder", 32, "lion", "float32"),
+    ("lstm_forecast", 128, "adam", "float32"),
+    ("cifar_cnn", 128, "adam", "float32"),
+    ("cifar_cnn", 64, "nadam", "mixed_bfloat16"),
+    ("speech_cnn_gru", 32, "rmsprop", "float32"),
 ]
+
+
+LOSSES = {
+    "same": "mse",
+    "number": "mse",
+    "numbers": "mse",
+    "mask": "binary_crossentropy",
+    "yes": "binary_crossentropy",
+    "label and box": ["sparse_categorical_crossentropy", "mse"],
+}
 
 
 def batch_of(numpy, kind, shape, target, batch):
@@ -279,14 +570,26 @@ def batch_of(numpy, kind, shape, target, batch):
         x = numpy.random.randint(0, shape[1], (batch, shape[0]))
     elif kind == "tabular":
         x = [numpy.random.rand(batch, shape[0]).astype("f"), numpy.random.randint(0, shape[1], (batch, 1))]
+    elif kind == "pair of tokens":
+        x = [numpy.random.randint(0, shape[2], (batch, length)) for length in shape[:2]]
+    elif kind == "pair of images":
+        x = [numpy.random.rand(batch, *shape).astype("f") for _ in range(2)]
     else:
         x = numpy.random.rand(batch, *shape).astype("f")
     if target == "same":
         y = x
+    elif target == "mask":
+        y = numpy.random.randint(0, 2, (batch, *shape[-3:-1], 1)).astype("f")
+    elif target == "yes":
+        y = numpy.random.randint(0, 2, (batch, 1)).astype("f")
+    elif target == "label and box":
+        y = [numpy.random.randint(0, 30, (batch,)), numpy.random.rand(batch, 4).astype("f")]
+    elif target.startswith("numbers"):
+        y = numpy.random.rand(batch, int(target[7:])).astype("f")
     elif target == "number":
         y = numpy.random.rand(batch, 1).astype("f")
     elif target.startswith("tags"):
-        y = numpy.random.randint(0, int(target[4:]), (batch, shape[0]))
+        y = numpy.random.randint(0, int(target[4:]), (batch, shape[-2]))
     else:
         y = numpy.random.randint(0, int(target[7:] or 100), (batch,))
     return x, y
@@ -302,7 +605,7 @@ def measure(name, batch, optimizer, dtype, models_dir):
         keras.mixed_precision.set_global_policy(dtype)
     build, kind, shape, target = MODELS[name]
     model = build(keras)
-    loss = "mse" if target in ("same", "number") else "sparse_categorical_crossentropy"
+    loss = LOSSES.get(target.rstrip("0123456789"), "sparse_categorical_crossentropy")
     model.compile(optimizer, loss, jit_compile=False)
     x, y = batch_of(numpy, kind, shape, target, batch)
 

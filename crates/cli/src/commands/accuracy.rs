@@ -1,6 +1,6 @@
 //! `brimful accuracy`: every measured run against its prediction.
 //!
-//! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` under a folder of fixtures. Out: a table in Markdown: error of each row,
+//! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` (or `.keras`) under a folder of fixtures. Out: a table in Markdown: error of each row,
 //! then median, 90th percentile, worst, and how many are predicted too low. Rows are predicted as `plan --device cpu` does.
 //! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
 
@@ -20,6 +20,12 @@ use crate::model_file;
 
 /// Rows with a smaller peak are judged by their difference, not by a percentage.
 const SMALL_BYTES: u64 = 32 * MIB;
+
+/// The files in the order in which they were measured; others come behind them.
+const ORDER: [&str; 4] = [
+    "tensorflow_cpu_bfc.jsonl", "tensorflow_cpu_bfc_more.jsonl", "tensorflow_cpu_bfc_third.jsonl",
+    "tensorflow_cpu_bfc_fourth.jsonl",
+];
 
 /// One measured run and its prediction.
 struct Row {
@@ -57,7 +63,8 @@ pub fn run(fixtures: &Path) -> anyhow::Result<String> {
             name.starts_with("tensorflow") && name.ends_with(".jsonl")
         })
         .collect();
-    files.sort();
+    let place = |path: &PathBuf| ORDER.iter().position(|name| path.ends_with(name)).unwrap_or(ORDER.len());
+    files.sort_by_key(|path| (place(path), path.clone()));
     let mut text = String::new();
     for file in files {
         let rows = std::fs::read_to_string(&file)?
@@ -81,7 +88,8 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
     let measured_bytes = steps.iter().filter_map(|step| step["peak"].as_u64()).max().context("no peak")?;
     let path = ["keras", "keras_measured"]
         .iter()
-        .map(|folder| fixtures.join("models").join(folder).join(format!("{name}.json")))
+        .flat_map(|folder| ["json", "keras"].map(|ending| (folder, ending)))
+        .map(|(folder, ending)| fixtures.join("models").join(folder).join(format!("{name}.{ending}")))
         .find(|path| path.is_file());
     let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
     let predicted_bytes = predict(&path, batch, &optimizer, &precision)?;

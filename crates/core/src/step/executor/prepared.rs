@@ -106,9 +106,9 @@ pub fn causes(graph: &Graph, layers: Vec<Arc<str>>) -> Causes {
 }
 
 /// Successors by node, the one with the longest way to the end of the step last. In TensorFlow's optimized graphs it mostly
-/// stands last, so that the thread which made it ready also runs it, and the sum for a bias behind the product for its kernel. The
-/// gradients of a convolution whose filter several calls
-/// share are an exception: there the image's gradient stands before the filter's (in all 14 of three such graphs).
+/// stands last, so that the thread which made it ready also runs it, and the sum for a bias behind the product for its kernel.
+/// The gradients of a convolution whose filter several calls share are an exception: there the image's gradient stands before
+/// the filter's (in all 14 of three such graphs).
 fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
     let mut next = first.to_vec();
     let mut successors = vec![NodeId(0); *first.last().unwrap_or(&0) as usize];
