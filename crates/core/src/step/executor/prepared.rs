@@ -127,24 +127,22 @@ fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
         way[index] = own.iter().map(|next| way[next.0 as usize] + 1).max().unwrap_or(0);
         own.sort_by_key(|next| (way[next.0 as usize], graph.node(*next).kernel.name == "BiasAddGrad"));
     }
-    for index in 0..graph.nodes.len() {
-        let (from, to) = (first[index] as usize, first[index + 1] as usize);
-        if successors[from..to].iter().any(|&next| is_of_shared_filter(graph, next, &successors, first)) {
-            successors[from..to].sort_by_key(|next| match graph.node(*next).kernel.name {
-                name if name.ends_with("BackpropInput") => 0,
-                "BiasAddGrad" => 2,
-                _ => 1,
-            });
+    for node in graph.nodes.iter().filter(|node| node.kernel.name == "AddN") {
+        let summed = node.inputs.iter().map(|&input| graph.node(graph.value(input).producer));
+        for filter in summed.filter(|summed| summed.kernel.name.contains("BackpropFilter")) {
+            for &input in &filter.inputs {
+                let producer = graph.value(input).producer.0 as usize;
+                successors[first[producer] as usize..first[producer + 1] as usize].sort_by_key(|next| {
+                    match graph.node(*next).kernel.name {
+                        name if name.ends_with("BackpropInput") => 0,
+                        "BiasAddGrad" => 2,
+                        _ => 1,
+                    }
+                });
+            }
         }
     }
     successors
-}
-
-/// Whether a node makes the gradient of a filter that is added to those of other calls.
-fn is_of_shared_filter(graph: &Graph, id: NodeId, successors: &[NodeId], first: &[u32]) -> bool {
-    let (from, to) = (first[id.0 as usize] as usize, first[id.0 as usize + 1] as usize);
-    graph.node(id).kernel.name.contains("BackpropFilter")
-        && successors[from..to].iter().any(|next| graph.node(*next).kernel.name == "AddN")
 }
 
 /// What a value is for, judged by one of its readers.
