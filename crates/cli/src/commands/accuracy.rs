@@ -146,17 +146,21 @@ fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
     let under = large.iter().filter(|&&error| error < 0.0).count();
     let far_under = large.iter().filter(|&&error| error < -0.1).count();
     let small = rows.iter().filter(|row| row.small()).map(|row| row.difference_mib().abs()).fold(0.0, f64::max);
+    let below = match rows.len() - sizes.len() {
+        0 => String::new(),
+        1 => format!(" 1 row below 32 MiB: {small:.1} MiB off."),
+        count => format!(" {count} rows below 32 MiB: at most {small:.1} MiB off."),
+    };
     writeln!(
         text,
         "\n{} rows above 32 MiB: median error {:.1} %, 90th percentile {:.1} %, worst {:.1} %; {} predicted too low, {} of \
-         them by more than 10 %. {} rows below 32 MiB: at most {small:.1} MiB off.\n",
+         them by more than 10 %.{below}\n",
         sizes.len(),
         at(0.5).unwrap_or(0.0),
         at(0.9).unwrap_or(0.0),
         at(1.0).unwrap_or(0.0),
         under,
         far_under,
-        rows.len() - sizes.len(),
     )?;
     Ok(())
 }
