@@ -105,9 +105,12 @@ def answer(run):
 def recovered(tmp_path_factory):
     """What each job answered. Those that wait run side by side, the others one after the other."""
 
+    # Here, and not where they run side by side: pytest makes the folder around the first of them without asking whether another thread does.
+    caches = {name: tmp_path_factory.mktemp("cache") for name in RUNS}
+
     def start(name):
         backend, pool_mib, job = RUNS[name]
-        env = settings(backend, pool_mib, tmp_path_factory.mktemp("cache"))
+        env = settings(backend, pool_mib, caches[name])
         if name in LIMITED or name in LASTING:
             # One operation at a time: what C++ asks for half-way through another, while the memory is taken, it cannot do without,
             # and TensorFlow crashes. Where it stays away, which gaps the pool has would be chance.
@@ -243,11 +246,12 @@ TOO_LARGE = {
 @pytest.fixture(scope="module")
 def too_large(tmp_path_factory):
     """Those that wait for memory wait together."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in TOO_LARGE}
     with ThreadPoolExecutor(len(TOO_LARGE)) as waiting:
 
         def start(name):
             width, plan, memory, _ = TOO_LARGE[name]
-            return case("does_not_fit", width, plan, memory, tmp_path=tmp_path_factory.mktemp(name), pool_mib=270)
+            return case("does_not_fit", width, plan, memory, tmp_path=folders[name], pool_mib=270)
 
         runs = {name: waiting.submit(start, name) for name in TOO_LARGE}
         yield {name: answer(run.result()) for name, run in runs.items()}
