@@ -134,7 +134,7 @@ fn a_box_breaks_a_path_behind_a_folder() {
     let boxed = |folder: &str| {
         format!(
             "╭──────────────── Traceback (most recent call last) ─────────────────╮\n\
-             │ /work/envs/large/lib/python3.11/site-packages/{folder}/            │\n\
+             │ /soft/envs/large/lib/python3.11/site-packages/{folder}/            │\n\
              │ sweep.py:110 in once                                               │\n\
              │                                                                    │\n\
              │   108 │   for p in self.all:                                       │\n\
