@@ -31,8 +31,8 @@ class Moments:
         self.stays = set(stays)
         self.blocks = json.loads(sys.argv[1]).get("blocks", False)
         self.joint = json.loads(sys.argv[1]).get("joint", False)
-        #: Keras does not wait for a step; whole ones are even begun before the last one is done.
-        self.ahead = json.loads(sys.argv[1]).get("ahead", False)
+        #: Keras does not wait for a step; so many whole ones are even begun before the first of them is done.
+        self.ahead = json.loads(sys.argv[1]).get("ahead", 0)
         self.plan = {}
         self.step = 0
         self.armed = None
@@ -312,7 +312,7 @@ def wrap_ahead(made, backend):
     def begun(ahead, values, iterator):
         MOMENTS.begin_step()
         if "train" in made.kinds:
-            backend.joint = backend.runs_ahead = MOMENTS.joint
+            backend.joint, backend.runs_ahead = MOMENTS.joint, MOMENTS.ahead if MOMENTS.joint else 0
             backend.promises = True
             made.kinds["train"].failures = 0
         return begin(ahead, values, iterator)
@@ -370,8 +370,9 @@ def main():
         hog.limit_address_space(given["room_mib"] << 20)
     MOMENTS = Moments(int(given["rest_mib"] * (1 << 20)), given.get("stays", ()))
     chosen = random.Random(given["seed"])
-    # A step that is begun ahead gives the memory back one step later; its program is compiled in the second step, which needs memory.
-    possible = range(3, steps * epochs + 1, 3) if given.get("ahead") else range(2, steps * epochs + 1)
+    # A step that is begun ahead gives the memory back some steps later; its program is compiled in the second step, which needs memory.
+    ahead = given.get("ahead")
+    possible = range(3, steps * epochs + 1, ahead + 2) if ahead else range(2, steps * epochs + 1)
     for step in sorted(chosen.sample(possible, given["failures"])):
         moment = chosen.choice(given["moments"])
         part = chosen.randrange(given["parts"]) if moment in ("forward", "backward") else 0

@@ -51,8 +51,8 @@ class Backend:
         #: Steps that Keras need not wait for: its next batch is fetched meanwhile. On a CPU the two would only share the cores.
         self.ahead: Ahead | None = None
         self.promises = self._jax_device.platform != "cpu"
-        #: Where there is room for it, the next one is even begun before the last one is done.
-        self.runs_ahead = False
+        #: Where there is room for it, so many are begun before the first of them is done; none: each when the last one is done.
+        self.runs_ahead = 0
         #: Whether each program is waited for.
         self.waits = True
         #: Memory for the state that a step leaves, where new memory is dear.
@@ -145,7 +145,7 @@ class Backend:
         """One program for a whole batch and its update, as Keras does, if the new state fits beside the old one."""
         self.joint = copies > 0 and bool(self.model.trainable_variables)
         # The compiler is to say first what the program needs.
-        self.runs_ahead = False
+        self.runs_ahead = 0
 
     def rest(self) -> None:
         """After the last step of a call: nothing is held."""
@@ -460,8 +460,7 @@ class Backend:
         # Where the device does not tell what is in use, what is left of the machine's memory is the room.
         room = limit_bytes - (self.used_bytes() or 0)
         whole_bytes = self._whole_bytes(data)
-        # Twice: the next step is begun while what this one began with is still there.
-        self.runs_ahead = self.joint and 2 * whole_bytes <= room
+        self.runs_ahead = jax_sizes.begun_at_once(whole_bytes, batches.bytes_of(data), room, self.given_bytes()) if self.joint else 0
         if self.joint and whole_bytes > room:
             self.joint = False
             whole_bytes = self._whole_bytes(data)

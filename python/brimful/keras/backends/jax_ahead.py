@@ -1,20 +1,21 @@
 """Training steps on JAX that Keras's loop does not wait for, as it does not for its own: the device does not wait for the host.
 
 In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. What a step began with is held until the
-step is done; one that ran out of memory is taken again from there, in the ordinary way, and so is the one that was begun on its result.
+step is done; one that ran out of memory is taken again from there, in the ordinary way, and so are those that were begun on its result.
 Whoever reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the
 first failure. The next one is begun when the last one is done, which takes no more memory than waiting would; where there is room for
-what the last one began with, too, a whole batch is begun before that.
+what those before it began with, too, whole batches are begun before that: to wait for each of many short steps would be a good part of them.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import UserList
+from collections import UserList, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from brimful.fitting import failure
 
@@ -71,114 +72,152 @@ class Begun:
     def __init__(self, before: tuple, data: Any, rows: int, logs: dict, after: tuple, parts: int) -> None:
         self.before, self.data, self.rows, self.logs, self.after, self.parts = before, data, rows, Logs(logs), after, parts
         self.promised = after[0]
-        self.done = threading.Event()
+        self.done = False
+        #: Whether the logs were read: what one program makes is there together, or fails together.
+        self._read = False
+        #: Held while the step runs.
+        self._running = threading.Lock()
+        self._running.acquire()
+
+    def wait(self) -> None:
+        """Until the device is done with it; raises what it failed with."""
+        # In parts the logs are there before the update is.
+        if not (self._read and self.parts == 1):
+            jax.block_until_ready([dict.copy(self.logs), *(list(part)[:1] for part in self.after if self.parts > 1)])
 
     def wait_elsewhere(self) -> None:
         """On another thread, where Keras shows its progress: a step that failed is the loop's to take again."""
         try:
-            jax.block_until_ready(dict.copy(self.logs))
+            # As Keras would: an array keeps what was read of it.
+            for value in dict.values(self.logs):
+                np.asarray(value)
+            self._read = True
         except Exception:  # noqa: BLE001 -- the loop sees it, too
-            self.done.wait()
+            with self._running:
+                pass
 
     def end(self) -> None:
         """Nothing is held any longer that is not needed to go on, and nobody waits."""
         self.before = self.data = self.logs.wait = None
-        self.done.set()
+        if not self.done:
+            self.done = True
+            self._running.release()
 
 
 class Ahead:
-    """Keras's train function, with one step that runs, or two."""
+    """Keras's train function, with some steps that run."""
 
     def __init__(self, backend: Any, job: Any, train: Callable) -> None:
         self._backend, self._job, self._train = backend, job, train
-        self._begun: Begun | None = None
+        #: The oldest first; each begins with what the one before it leaves, and Keras was promised what the last one leaves.
+        self._begun: deque[Begun] = deque()
+        #: The last one that was begun, running or not.
+        self._last: Begun | None = None
 
     def step(self, values: tuple, iterator: Any) -> tuple:
         """One batch: its logs and the state after it, both perhaps to come."""
-        if not (self._backend.promises or self._backend.runs_ahead):
+        backend = self._backend
+        if not (backend.promises or backend.runs_ahead):
             return self._train(self.current(values), iterator)
         data = next(iterator)
         inside = batches.unpacked(data)
         rows = batches.rows(inside[0])
-        if not (self._backend.runs_ahead and self._job.goes_well(rows, whole=True)):
+        if not (backend.runs_ahead and self._job.goes_well(rows, whole=True)):
             values = self.current(values)
-            if not (self._backend.promises and self._job.goes_well(rows)):
+            if not (backend.promises and self._job.goes_well(rows)):
                 return self._train(values, iter([data]))
         return self._begin(values, data, inside, rows)
 
     def current(self, values: tuple) -> tuple:
-        """The state to go on with, for one that Keras was promised: no step runs any longer, and one that failed was taken again."""
-        begun, self._begun = self._settled(), None
-        return begun.after if begun is not None and values[0] is begun.promised else values
+        """The state to go on with, for one that Keras was promised: no step runs any longer, and those that failed were taken again."""
+        self._settle()
+        last, self._last = self._last, None
+        return last.after if last is not None and values[0] is last.promised else values
 
     def sync(self) -> None:
         """Gives the model's variables their values, as Keras does."""
-        model, begun = self._backend.model, self._settled()
+        self._settle()
+        model, last = self._backend.model, self._last
         held = getattr(model, "_jax_state", None)
-        if begun is not None and held and held[STATE[0]] is begun.promised:
-            model._jax_state = dict(zip(STATE, begun.after))
+        if last is not None and held and held[STATE[0]] is last.promised:
+            model._jax_state = dict(zip(STATE, last.after))
         type(model).jax_state_sync(model)
 
-    def _settled(self) -> Begun | None:
-        if self._begun is not None:
-            self._settle(self._begun)
-        return self._begun
-
     def _begin(self, values: tuple, data: Any, inside: tuple, rows: int) -> tuple:
-        last, begun, refused = self._begun, None, False
-        if last is not None and last.done.is_set():
-            values, last = self.current(values), None
+        while len(self._begun) >= max(1, self._backend.runs_ahead):
+            if not self._settle(self._begun[0]):
+                return self._train(self.current(values), iter([data]))
+        if not self._begun:
+            values = self.current(values)
         try:
             logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), inside, rows)
-            begun = Begun(values, data, rows, logs, tuple(Values(after[name]) for name in TRAIN), parts)
-            loop = threading.get_ident()
-            begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
             failure.forget(error)
-            refused = True
-        if last is not None and not self._settle(last):
-            # What was begun on its result has no result either.
-            begun, values = None, last.after
-        elif refused:
+        else:
+            begun = Begun(values, data, rows, logs, tuple(Values(after[name]) for name in TRAIN), parts)
+            loop = threading.get_ident()
+            begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
+            self._begun.append(begun)
+            self._last = begun
+            return begun.logs, begun.after
+        went_well = self._settle()
+        values = self.current(values)
+        if went_well:
             # Waited for, it may well fit; tried like this again and again, each step would be taken twice.
             self._stop()
-        self._begun = begun
-        if begun is None:
-            return self._train(values, iter([data]))
-        return begun.logs, begun.after
+        return self._train(values, iter([data]))
 
-    def _settle(self, begun: Begun) -> bool:
-        """Waits for a step; whether it went well. One that ran out of memory is taken again."""
-        if begun.done.is_set():
-            return True
-        try:
-            went_well = self._waited(begun)
-        except Exception:
-            # Whoever waits for it waits no longer. An interrupt is no end: the step is still running.
-            begun.end()
-            raise
-        begun.end()
+    def _settle(self, last: Begun | None = None) -> bool:
+        """Waits for the steps up to this one, or for all; whether they went well. Those that ran out of memory are taken again."""
+        went_well = True
+        while self._begun and not (last is not None and last.done):
+            oldest = self._begun[0]
+            try:
+                if self._waited(oldest):
+                    self._begun.popleft()
+                else:
+                    went_well = False
+                    self._again()
+            except Exception:
+                # Whoever waits for them waits no longer. An interrupt is no end: the steps are still running.
+                while self._begun:
+                    self._begun.popleft().end()
+                raise
+            oldest.end()
         return went_well
 
     def _waited(self, begun: Begun) -> bool:
         try:
-            # In parts the logs are there before the update is; what one program makes is there together.
-            jax.block_until_ready([dict.copy(begun.logs), *(list(part)[:1] for part in begun.after)])
-            self._job.stepped(begun.rows, begun.parts)
-            self._backend.stepped(*(dict(zip(TRAIN, values)) for values in (begun.before, begun.after)))
-            return True
+            begun.wait()
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
             failure.forget(error)
+            return False
+        self._job.stepped(begun.rows, begun.parts)
+        self._backend.stepped(*(dict(zip(TRAIN, values)) for values in (begun.before, begun.after)))
+        return True
+
+    def _again(self) -> None:
+        """The oldest one ran out of memory: what was begun on its result has no result either, and all are taken again in their order."""
+        values = self._begun[0].before
+        for begun in self._begun:
+            try:
+                begun.wait()
+            except Exception as error:  # noqa: BLE001 -- the first one's failure, handed on
+                failure.forget(error)
+            begun.before = begun.after = None
         self._stop()
-        logs, begun.after = self._train(begun.before, iter([begun.data]))
-        dict.update(begun.logs, logs)
-        return False
+        while self._begun:
+            begun = self._begun[0]
+            logs, values = self._train(values, iter([begun.data]))
+            begun.after = values
+            dict.update(begun.logs, logs)
+            self._begun.popleft().end()
 
     def _stop(self) -> None:
         """After a failure: each step is waited for from here on."""
-        self._backend.runs_ahead = self._backend.promises = False
+        self._backend.runs_ahead, self._backend.promises = 0, False
         self._job.failed_ahead()

@@ -13,6 +13,11 @@ from brimful.fitting import failure, sizing
 
 from .. import batches
 
+#: Steps that are begun at most before the first of them is done: the wake-up after each is then waited for by nobody.
+BEGUN_AT_ONCE = 8
+#: More than two of them may take this share of the room: what short steps need is small.
+BEGUN_SHARE = 1 / 16
+
 #: Programs that are compiled at most to find the size; each takes as long as the first step.
 TRIES = 4
 
@@ -20,6 +25,18 @@ TRIES = 4
 def whole_bytes(backend: Any, data: tuple) -> float:
     """What the batch as it stands needs beside the state and itself."""
     return _bytes(lambda: backend.whole_program(data)) + backend.given_bytes()
+
+
+def begun_at_once(whole_bytes: float, batch_bytes: int, room_bytes: int, given_bytes: int) -> int:
+    """How many steps of a whole batch may be begun before the first of them is done; none where there is no room for two.
+
+    What each began with is still there, and its batch. Memory that is given in turns is there for two.
+    """
+    if 2 * whole_bytes > room_bytes:
+        return 0
+    if given_bytes:
+        return 2
+    return max(2, min(BEGUN_AT_ONCE, int(room_bytes * BEGUN_SHARE / max(1, whole_bytes + batch_bytes))))
 
 
 def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:
