@@ -1,5 +1,6 @@
 """One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, parts
-of a batch, steps that are not waited for, memory in turns, and several devices. In: the case's name and its arguments. Out: one line of JSON.
+of a batch, steps that are not waited for, memory in turns, what is loaded, and several devices. In: the case's name and its arguments.
+Out: one line of JSON.
 """
 
 import json
@@ -119,6 +120,15 @@ def in_turns():
     }
 
 
+def loaded():
+    """Whether the plan was made, and TensorFlow loaded for it. Not with `dense`: to set all seeds, Keras loads it."""
+    model, (x, y) = keras.Sequential([layers.Input((16,)), layers.Dense(4)]), numbers(20)
+    model.compile("adam", "mse")
+    brimful.keras.fit(model, x, y, batch_size=10, verbose=0)
+    planned = model.__dict__["_brimful_job"].kinds["train"].proposal.predicted_bytes is not None
+    return {"planned": planned, "tensorflow": "tensorflow" in sys.modules}
+
+
 def resume(folder, how, kill_at=0):
     """Trains with Keras's own checkpoints, and ends itself in the middle of an epoch where that is asked for."""
     model, (x, y) = dense(), numbers(60)
@@ -172,6 +182,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_turns, resume)
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_turns, loaded, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

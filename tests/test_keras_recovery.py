@@ -300,6 +300,12 @@ def test_what_is_refused_ahead_is_waited_for_from_then_on(tmp_path):
     assert answer(case("refused_ahead", tmp_path=tmp_path, backend="jax")) == {"begun": 1, "failures": 1, "steps": 6}
 
 
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_another_backend_does_not_load_tensorflow(tmp_path, backend):
+    """Keras would for the plan's sake: seconds, and hundreds of megabytes."""
+    assert answer(case("loaded", tmp_path=tmp_path, backend=backend)) == {"planned": True, "tensorflow": False}
+
+
 def test_a_killed_run_goes_on_where_its_checkpoint_was(tmp_path):
     """Killed in the middle of an epoch and started again, in parts: the weights and slots of a plain run that nobody killed."""
 

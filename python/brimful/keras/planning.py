@@ -6,7 +6,10 @@ backends it is a first guess. A model that has no description (a subclass) has n
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,18 +116,34 @@ def description(model: Any) -> str | None:
     """What Keras writes of a model's layers; None for one that has no such text."""
     # A loop of one's own wraps the user's model.
     model = getattr(model, "brimful_inner", model)
+    with _tensorflow_left_alone():
+        try:
+            return model.to_json()
+        except Exception:  # noqa: BLE001 -- whatever a user's get_config raises
+            pass
+        # On JAX the optimizer has no values to be written down while Keras trains.
+        model.__dict__["get_compile_config"] = lambda: None
+        try:
+            return model.to_json()
+        except Exception:  # noqa: BLE001
+            return None
+        finally:
+            del model.__dict__["get_compile_config"]
+
+
+@contextlib.contextmanager
+def _tensorflow_left_alone() -> Iterator[None]:
+    """Keras asks of all that it writes down whether it is one of TensorFlow's types, and loads TensorFlow for the question: seconds, and
+    hundreds of megabytes. Where nobody has loaded it, nothing can be of its types."""
+    lazy = getattr(sys.modules.get("keras.src.utils.module_utils"), "tensorflow", None)
+    if "tensorflow" in sys.modules or getattr(lazy, "_available", False) is not None:
+        yield
+        return
+    lazy._available = False
     try:
-        return model.to_json()
-    except Exception:  # noqa: BLE001 -- whatever a user's get_config raises
-        pass
-    # On JAX the optimizer has no values to be written down while Keras trains.
-    model.__dict__["get_compile_config"] = lambda: None
-    try:
-        return model.to_json()
-    except Exception:  # noqa: BLE001
-        return None
+        yield
     finally:
-        del model.__dict__["get_compile_config"]
+        lazy._available = None
 
 
 def _optimizer(model: Any) -> str | None:
