@@ -26,8 +26,16 @@ def say(text: str) -> bool:
 def warn(text: str) -> bool:
     """What must be known in any case: a warning where nothing is to be said."""
     if not say(text):
-        warnings.warn(f"brimful: {text}", stacklevel=2)
+        warnings.warn(f"brimful: {text}", stacklevel=_level_of_the_user())
     return True
+
+
+def _level_of_the_user() -> int:
+    """How far up the line is that called this package, itself or through Keras: the warning shows it, and none of ours."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("brimful", "keras"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @contextlib.contextmanager
