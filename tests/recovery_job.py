@@ -173,7 +173,8 @@ def embedding():
 
 
 def build(given):
-    keras.utils.set_random_seed(11)
+    with planning.tensorflow_left_alone():
+        keras.utils.set_random_seed(11)
     if given.get("tokens"):
         return embedding()
     # A bias before BatchNorm has no gradient but rounding, which Adam would blow up.

@@ -116,7 +116,7 @@ def description(model: Any) -> str | None:
     """What Keras writes of a model's layers; None for one that has no such text."""
     # A loop of one's own wraps the user's model.
     model = getattr(model, "brimful_inner", model)
-    with _tensorflow_left_alone():
+    with tensorflow_left_alone():
         try:
             return model.to_json()
         except Exception:  # noqa: BLE001 -- whatever a user's get_config raises
@@ -132,7 +132,7 @@ def description(model: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def _tensorflow_left_alone() -> Iterator[None]:
+def tensorflow_left_alone() -> Iterator[None]:
     """Keras asks of all that it writes down whether it is one of TensorFlow's types, and loads TensorFlow for the question: seconds, and
     hundreds of megabytes. Where nobody has loaded it, nothing can be of its types."""
     lazy = getattr(sys.modules.get("keras.src.utils.module_utils"), "tensorflow", None)
