@@ -256,6 +256,43 @@ fn devices_below_other_programs_say_it_in_their_words() {
 }
 
 #[test]
+fn tensorrt_goes_on_without_a_kernel_while_there_are_others() {
+    let refused = "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)\n\
+                   [W] [TRT] Requested amount of GPU memory (3221225472 bytes) could not be allocated. There may not be enough free memory for \
+                   allocation to succeed.\n";
+    let skipped = "[W] [TRT] Skipping tactic 4 due to insufficient memory on requested size of 3221225472 detected for tactic 0x3e8.\n";
+    let built = said(&format!("{refused}{skipped}[I] Engine built in 88.2 sec.\n"));
+    assert_eq!((built.resource, built.cause.is_some()), (None, false));
+    assert_eq!(built.not_failures.len(), 1);
+    assert_eq!(said(skipped).resource, None);
+    let failed = said(&format!(
+        "{refused}[E] Error[10]: Error Code 10: Internal Error (Could not find any implementation for node {{ForeignNode[a...b]}}.)\n\
+         [E] Failed to create engine from model or file.\n"
+    ));
+    assert_eq!(failed.numbers.requested_bytes, Some(3 * GIB));
+    assert_eq!(failed.cause.map(|cause| cause.code), Some(Code::WorkspaceOrHandle));
+    // Without a word of what it was for, there is no cause; a kernel that is missing for another reason is none either.
+    assert_eq!((said(refused).resource, cause(refused)), (Some(Resource::GpuMemory), None));
+    assert_eq!(said("[E] [TRT] Could not find any implementation for node Resize_7.\n").resource, None);
+}
+
+#[test]
+fn an_engine_is_read_before_it_has_a_context() {
+    let of = |line: &str| {
+        cause(&format!(
+            "[W] [TRT] Requested amount of GPU memory (9663676416 bytes) could not be allocated. There may not be enough free memory for \
+             allocation to succeed.\n{line}\n"
+        ))
+    };
+    let context =
+        "[E] [TRT] 2: [executionContext.cpp::ExecutionContext::470] Error Code 2: OutOfMemory (no further information)";
+    assert_eq!(of(context), Some(Code::BatchTooLarge));
+    let read =
+        "[E] [TRT] 2: [runtime.cpp::deserializeCudaEngine::50] Error Code 2: OutOfMemory (no further information)";
+    assert_eq!(of(read), Some(Code::ModelTooLarge));
+}
+
+#[test]
 fn a_layout_of_processors_shows_whose_memory_it_was() {
     let log = |node: &str| {
         said(&format!(

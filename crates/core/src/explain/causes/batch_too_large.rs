@@ -33,6 +33,11 @@ fn judge(case: &Case) -> Option<Claim> {
     if case.failure()?.sign.id == "tensorflow.batch" {
         return Claim::likely("what did not fit is the next batch itself, when tf.data put its rows together");
     }
+    if case.saw("tensorrt.context") && !case.saw("tensorrt.engine") {
+        return Claim::likely(
+            "the memory that an engine computes in did not fit: it is sized for the largest batch and shapes of its profile",
+        );
+    }
     if case.saw("ggml.kv_cache") {
         return Claim::likely(
             "the cache of keys and values did not fit: it grows with the context, not with the model",
