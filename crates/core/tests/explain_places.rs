@@ -174,6 +174,50 @@ fn an_array_of_all_samples_is_data_whoever_makes_it() {
 }
 
 #[test]
+fn symbols_of_libtorch_say_what_was_done() {
+    let of = |symbols: &[&str]| {
+        let frames = symbols.iter().enumerate();
+        let frames: String = frames
+            .map(|(at, symbol)| format!("frame #{}: {symbol}(at::Tensor const&) + 0x1c (0x7f in /lib/a.so)\n", at + 1))
+            .collect();
+        cause(&format!(
+            "terminate called after throwing an instance of 'c10::OutOfMemoryError'\n  what():  CUDA out of memory. Tried to allocate 96.00 MiB \
+             (GPU 0; 3.94 GiB total capacity; 3.30 GiB already allocated; 40.12 MiB free; 3.35 GiB reserved in total by PyTorch)\n\
+             Exception raised from malloc at ../c10/cuda/CUDACachingAllocator.cpp:936 (most recent call first):\n\
+             frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x6c (0x7f in /lib/libc10.so)\n{frames}"
+        ))
+    };
+    assert_eq!(of(&["at::_ops::conv2d::call", "Net::forward", "main"]), Some(Code::BatchTooLarge));
+    assert_eq!(of(&["at::_ops::mm::call", "torch::autograd::Engine::thread_main"]), Some(Code::BatchTooLarge));
+    assert_eq!(
+        of(&["at::_ops::to_device::call", "torch::jit::Unpickler::run", "torch::jit::load"]),
+        Some(Code::ModelTooLarge)
+    );
+    assert_eq!(of(&["at::_ops::zeros_like::call", "torch::optim::Adam::step"]), Some(Code::OptimizerState));
+    assert_eq!(of(&["at::_ops::empty_memory_format::call", "main"]), None);
+}
+
+#[test]
+fn an_optimizer_keeps_weights_of_its_own() {
+    let copied = refused(
+        "/mnt/lm/core/optimizer/split_optimizer.py", "_build_main_param_groups",
+        "main_param = model_param.detach().clone().float()",
+    );
+    assert_eq!(cause(&copied), Some(Code::OptimizerState));
+}
+
+#[test]
+fn trees_are_grown_on_all_rows() {
+    let log = "Traceback (most recent call last):\n  File \"boost.py\", line 31, in <module>\n    booster = xgb.train(settings, rows, 300)\n  \
+               File \"/opt/py/site-packages/xgboost/training.py\", line 181, in train\n    bst.update(dtrain, iteration=i, fobj=obj)\n\
+               xgboost.core.XGBoostError: [10:11:12] device_helpers.cuh:414: Memory allocation error on worker 0: cudaErrorMemoryAllocation: out of \
+               memory\n- Free memory: 805306368\n- Requested memory: 4294967296\n";
+    let refused = said(log);
+    assert_eq!(refused.numbers.requested_bytes, Some(4 << 30));
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::DataOnDevice));
+}
+
+#[test]
 fn layers_of_caffe_say_which_pass_it_was() {
     let log = |function: &str| {
         format!(

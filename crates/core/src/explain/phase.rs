@@ -12,7 +12,7 @@ pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::{Frame, NATIVE, is_own};
-use words::{RULES, TOLD, TRAIN};
+use words::{NATIVE_SYMBOLS, RULES, TOLD, TRAIN};
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +184,11 @@ pub fn has_model(frames: &[Frame]) -> bool {
     frames.iter().any(|frame| has_any(&frame.file, &libraries))
 }
 
+/// Whether one of the frames is of a library that grows trees: it has no batches, and holds all rows where it computes.
+pub fn grows_trees(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| has_any(&frame.file, &["xgboost/", "xgboost\\", "lightgbm/", "lightgbm\\", "catboost/"]))
+}
+
 /// Whether a frame is where a layer of PyTorch's makes its weights.
 pub fn makes_layer(frame: &Frame) -> bool {
     has_any(&frame.file, &["nn/modules/", "nn\\modules\\"]) && named(frame, &["__init__"])
@@ -214,6 +219,9 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     // Layers of Caffe's: `CuDNNConvolutionLayer<>::Forward_gpu()`.
     if frame.file == NATIVE {
         let of_layer = [("Forward", Phase::Forward), ("Backward", Phase::Backward)];
+        if function.contains("::") {
+            return NATIVE_SYMBOLS.iter().find(|(_, parts)| has_any(function, parts)).map(|(phase, _)| *phase);
+        }
         return of_layer.into_iter().find(|(name, _)| function.starts_with(name)).map(|(_, phase)| phase);
     }
     // Old PyTorch computes any sum in a function called `forward`.
@@ -253,6 +261,8 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     // What is moved in a file of weights are weights, and in an optimizer's its state, whatever the variable is called.
     match found {
         Some(Phase::MoveData) if by_file().is_some_and(|rule| rule.phase == Phase::Update) => Some(Phase::Update),
+        // Its own copy of the weights is part of its state.
+        Some(Phase::LoadModel) if of_file().is_some() => Some(Phase::Update),
         Some(Phase::MoveData) if names::of_weights(file) => Some(Phase::LoadModel),
         // So is what is made on a device: `WhisperModel(name, device="cuda")`.
         Some(Phase::MoveData) if calls::of_code(&frame.code) == Some(Phase::LoadModel) => Some(Phase::LoadModel),

@@ -1,7 +1,7 @@
 //! The batch, or the activations of even a small one, are too large: what remains when nothing else explains a failed step.
 
 use super::super::case::Case;
-use super::super::phase::{Phase, creates, moved, trained};
+use super::super::phase::{Phase, creates, grows_trees, moved, trained};
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::{has, has_any};
 use super::super::traceback::is_own;
@@ -60,6 +60,7 @@ fn judge(case: &Case) -> Option<Claim> {
     let inside = failure.frames.last().filter(|last| {
         case.place.is_none()
             && trained(&failure.frames)
+            && !grows_trees(&failure.frames)
             && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
     });
     if let Some(frame) = inside.filter(|_| {
