@@ -87,6 +87,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = called {
         return Claim::likely(format!("what a compiled function computes did not fit ({})", frame.code));
     }
+    // Before a program's name came to be there, the client said only that it ran one.
+    if failure.sign.id == "xla.exhausted" && has(&failure.text, "Execution of replica") && case.place.is_none() {
+        return Claim::likely("a compiled program was being run: what did not fit is what it computes");
+    }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
     }

@@ -74,7 +74,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage",
                 "HLO temp", "Total bytes used:", "hbm requirement", "parameter allocation:",
-                "preallocated temp allocation:", "    arguments  ",
+                "preallocated temp allocation:", "    arguments  ", "    program  ",
             ],
             Weight::Context,
         )
@@ -252,5 +252,7 @@ fn breakdown(text: &str, numbers: &mut Numbers) {
     numbers.temporary_bytes = numbers
         .temporary_bytes
         .or_else(|| size_after(text, "preallocated temp allocation:"))
-        .or_else(|| size_after(text, "HLO temp"));
+        .or_else(|| size_after(text, "HLO temp"))
+        // What the compiler lays out for a program, of which nearly all is that; the list below has it alone, where it was not cut off.
+        .or_else(|| size_after(text, "    program  ").filter(|&bytes| bytes > 0));
 }
