@@ -256,6 +256,32 @@ fn devices_below_other_programs_say_it_in_their_words() {
 }
 
 #[test]
+fn a_web_ui_counts_before_it_asks() {
+    let refused = said(
+        "Traceback (most recent call last):\n  File \"/sd/modules/processing.py\", line 7, in process_images_inner\n    samples = p.sample(p.c)\n\
+         RuntimeError: Not enough memory, use lower resolution (max approx. 832x832). Need: 2.5GB free, Have:1.5GB free\n",
+    );
+    assert_eq!((refused.resource, refused.numbers.requested_bytes), (Some(Resource::GpuMemory), Some(5 * GIB / 2)));
+    assert_eq!(refused.numbers.free_bytes, Some(3 * GIB / 2));
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_server_says_what_it_was_at() {
+    let rehearsed = "{\"level\":\"ERROR\",\"fields\":{\"message\":\"Server error: CUDA out of memory. Tried to allocate 608.00 MiB. GPU 0 has a total \
+                     capacity of 14.58 GiB of which 99.56 MiB is free.\"},\"spans\":[{\"max_prefill_tokens\":\"4096\",\"name\":\"warmup\"}]}\n";
+    assert_eq!(cause(rehearsed), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&rehearsed.replace("warmup", "prefill")), None);
+    // The line of the failure itself, however long it is.
+    let loaded = format!(
+        "E0501 model_lifecycle.cc:638] failed to load 'net' version 1: Internal: Exception during initialization: {}/core/bfc_arena.cc:376 Failed to \
+         allocate memory for requested buffer of size 205520896\n",
+        "/onnxruntime".repeat(24)
+    );
+    assert_eq!((cause(&loaded), said(&loaded).numbers.requested_bytes), (Some(Code::ModelTooLarge), Some(205_520_896)));
+}
+
+#[test]
 fn tensorrt_goes_on_without_a_kernel_while_there_are_others() {
     let refused = "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)\n\
                    [W] [TRT] Requested amount of GPU memory (3221225472 bytes) could not be allocated. There may not be enough free memory for \

@@ -91,9 +91,11 @@ pub fn told(lines: &[&str]) -> Option<Place> {
 
 /// What those who gave up say right below a failure: `error loading model`, `failed to load all models`.
 pub fn told_below(lines: &[&str]) -> Option<Place> {
-    let gave_up = |line: &&&str| has_any(line, &["error", "fail", "unable"]) && line.len() < 300;
-    let mut below = lines.iter().take(TOLD_WITHIN + 2).filter(gave_up);
-    below.find_map(|line| {
+    // The failure's own line comes first, and is as long as it is.
+    let gave_up =
+        |(at, line): &(usize, &&str)| has_any(line, &["error", "fail", "unable"]) && (*at == 0 || line.len() < 300);
+    let mut below = lines.iter().enumerate().take(TOLD_WITHIN + 2).filter(gave_up);
+    below.find_map(|(_, line)| {
         let phase = names::of_failure(line)?;
         Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
     })

@@ -73,7 +73,7 @@ pub const SIGNS: &[Sign] = &[
         read: native,
         unless: &[
             "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted",
-            "build and broadcast the table", "Skipping",
+            "build and broadcast the table", "Skipping", "use lower resolution",
         ],
         ..Sign::new(
             "native.enomem",

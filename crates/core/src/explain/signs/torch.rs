@@ -218,6 +218,13 @@ fn device(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| size_after(text, "Tried to allocate"))
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::BatchTooLarge),
+        also: &["out of memory"],
+        read: device,
+        ..Sign::new("tgi.warmup", &["\"name\":\"warmup\"", "Warmup(Generation("], Weight::Failure)
+    },
         .or_else(|| size_after(text, "Invalid buffer size:"));
     numbers.capacity_bytes = numbers
         .capacity_bytes
