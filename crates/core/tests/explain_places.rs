@@ -198,6 +198,16 @@ fn symbols_of_libtorch_say_what_was_done() {
 }
 
 #[test]
+fn what_a_compiler_wrote_is_not_the_users() {
+    let code = "buf7 = empty_strided_cuda((32, 2048, 128000), (262144000, 128000, 1), torch.bfloat16)";
+    let of = |file: &str| {
+        cause(&refused(file, "call", code).replace("64.00 MiB", "15.62 GiB").replace("8.00 GiB", "40.00 GiB"))
+    };
+    assert_eq!(of("/tmp/torchinductor_me/7f/c7fab.py"), Some(Code::BatchTooLarge));
+    assert_eq!(of("/home/me/buffers.py"), Some(Code::TensorTooLarge));
+}
+
+#[test]
 fn an_optimizer_keeps_weights_of_its_own() {
     let copied = refused(
         "/mnt/lm/core/optimizer/split_optimizer.py", "_build_main_param_groups",

@@ -23,7 +23,8 @@ pub struct Frame {
 
 /// Whether a frame is of the job's own code, and of no library's.
 pub fn is_own(frame: &Frame) -> bool {
-    !["site-packages", "dist-packages", "lib/python", "share/lua", "luarocks", NATIVE]
+    // What a compiler wrote (`/tmp/torchinductor_…`) is not what the user wrote.
+    !["site-packages", "dist-packages", "lib/python", "share/lua", "luarocks", "torchinductor", NATIVE]
         .iter()
         .any(|library| has(&frame.file, library))
 }
