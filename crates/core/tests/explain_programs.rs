@@ -108,6 +108,9 @@ fn a_search_for_the_largest_batch_ends_with_a_failure_and_goes_on() {
         format!("{search}INFO: Finished batch size finder, will continue with full run using batch size 24\n");
     assert_eq!(said(&goes_on).resource, None);
     assert_eq!(said(search).resource, Some(Resource::GpuMemory));
+    let tried = "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 7.79 GiB\n\
+                 AutoBatch: Using batch-size 11 for CUDA:0 4.60G/7.79G (59%)\n40 epochs completed in 0.911 hours.\n";
+    assert_eq!(said(tried).resource, None);
     let later = format!("{goes_on}Epoch 0:  5%\nRuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB\n");
     assert_eq!(said(&later).numbers.requested_bytes, Some(GIB));
 }
@@ -157,6 +160,38 @@ fn xla_says_that_it_ran_a_program() {
         cause("XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7516192768 bytes.\n"),
         None
     );
+}
+
+#[test]
+fn the_instruction_that_is_tuned_is_not_what_was_asked_for() {
+    let tuned = |asked: &str| {
+        said(&format!(
+            "INTERNAL: Autotuning failed for HLO: %dot.4 = f32[16384,16384]{{1,0}} fusion(%a, %b), kind=kCustom with error: RESOURCE_EXHAUSTED: Failed to \
+             allocate request for {asked} on device ordinal 0\n"
+        ))
+    };
+    let copies = tuned("3.00GiB (3221225472B)");
+    assert_eq!((copies.numbers.requested_bytes, &copies.numbers.shape), (Some(3 * GIB), &None));
+    assert_eq!(copies.cause.map(|cause| cause.code), Some(Code::WorkspaceOrHandle));
+    assert_eq!(tuned("1.00GiB (1073741824B)").numbers.shape, Some(vec![16384, 16384]));
+}
+
+#[test]
+fn a_batch_that_is_halved_to_nothing_says_no_cause() {
+    let zero = "  File \"/site-packages/accelerate/utils/memory.py\", line 150, in decorator\n    raise RuntimeError(\"No executable batch size found, \
+                reached zero.\")\nRuntimeError: No executable batch size found, reached zero.\n";
+    assert_eq!((said(zero).resource, cause(zero)), (Some(Resource::GpuMemory), None));
+}
+
+#[test]
+fn a_message_may_be_cut_off_before_it_says_so() {
+    let cut = said(
+        "has a total capacity of 11.76 GiB of which 45.00 MiB is free. Including non-PyTorch memory, this process has 11.70 GiB memory in use. Of the \
+         allocated memory 11.20 GiB is allocated by PyTorch, and 180.00 MiB is reserved by PyTorch but unallocated.\n",
+    );
+    assert_eq!(cut.resource, Some(Resource::GpuMemory));
+    assert!(cut.numbers.capacity_bytes.is_some_and(|bytes| bytes.abs_diff(12_627_203_850) < MIB));
+    assert_eq!(said("memory: 11.20 GiB allocated, 11.40 GiB reserved\n").resource, None);
 }
 
 #[test]

@@ -136,6 +136,12 @@ const LAST_STRAW_BYTES: u64 = 64 * MIB;
 
 /// What in the figures speaks against a batch that is too large.
 fn unexplained(case: &Case) -> Option<String> {
+    if case.failure()?.sign.id == "accelerate.zero" {
+        return Some(
+            "not even a batch of one fits; whether weights, the optimizer or one long sample is why is not said"
+                .to_owned(),
+        );
+    }
     let numbers = &case.numbers;
     let wanted = numbers.requested_bytes?;
     if let Some(free) = numbers.free_bytes.filter(|&free| free / 2 >= wanted && case.of(Resource::GpuMemory)) {

@@ -161,8 +161,13 @@ fn exhausted(text: &str, numbers: &mut Numbers) {
         .or_else(|| bytes_after(text, "Failed to allocate"));
     if numbers.shape.is_none() {
         if let Some((shape, dtype)) = shapes::xla_shape(text) {
-            numbers.shape = Some(shape);
-            numbers.dtype = Some(dtype.to_owned());
+            // The instruction that is named may be given, or give, other tensors than the one that did not fit.
+            let asked = numbers.requested_bytes.unwrap_or(0);
+            let named = Numbers { shape: Some(shape), dtype: Some(dtype.to_owned()), ..Numbers::default() };
+            if asked == 0 || named.may_come_to(asked) {
+                numbers.shape = named.shape;
+                numbers.dtype = named.dtype;
+            }
         } else if let Some(shape) = shapes::shape(text) {
             numbers.shape = Some(shape);
             numbers.dtype = shapes::dtype(text).map(str::to_owned);

@@ -103,7 +103,13 @@ pub const SIGNS: &[Sign] = &[
         check: |text| text.contains("Illegal instruction") || text.contains("trap invalid opcode"),
         ..Sign::new("native.instruction", &["Illegal instruction", "trap invalid opcode"], Weight::Denial)
     },
-    Sign { ..Sign::new("job.searched", &["Finished batch size finder"], Weight::Warning) },
+    Sign {
+        ..Sign::new(
+            "job.searched",
+            &["Finished batch size finder", "AutoBatch: Using batch-size", "AutoBatch: Using default batch-size"],
+            Weight::Warning,
+        )
+    },
     Sign {
         ..Sign::new(
             "job.retried",

@@ -27,6 +27,17 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // Cut off before it says so: nothing else ends like this.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["out of memory", "OutOfMemoryError"],
+        read: device,
+        ..Sign::new(
+            "torch.cut_start",
+            &["reserved by PyTorch but unallocated", "reserved in total by PyTorch)"],
+            Weight::Symptom,
+        )
+    },
     // Cut off in the middle of these words.
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -70,6 +81,11 @@ pub const SIGNS: &[Sign] = &[
             &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"],
             Weight::Context,
         )
+    },
+    // Accelerate halves a batch as long as memory runs out.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new("accelerate.zero", &["No executable batch size found, reached zero"], Weight::Failure)
     },
     // What vLLM and Ultralytics say of the device before they begin.
     Sign {
@@ -204,6 +220,13 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
+        cause: Some(Code::BatchTooLarge),
+        also: &["out of memory"],
+        read: device,
+        ..Sign::new("tgi.warmup", &["\"name\":\"warmup\"", "Warmup(Generation("], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
         cause: Some(Code::ModelTooLarge),
         ..Sign::new("transformers.offload", &["Some modules are dispatched on the CPU or the disk"], Weight::Failure)
     },
@@ -218,13 +241,6 @@ fn device(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| size_after(text, "Tried to allocate"))
-    Sign {
-        resource: Some(Resource::GpuMemory),
-        cause: Some(Code::BatchTooLarge),
-        also: &["out of memory"],
-        read: device,
-        ..Sign::new("tgi.warmup", &["\"name\":\"warmup\"", "Warmup(Generation("], Weight::Failure)
-    },
         .or_else(|| size_after(text, "Invalid buffer size:"));
     numbers.capacity_bytes = numbers
         .capacity_bytes
