@@ -208,6 +208,16 @@ fn what_a_compiler_wrote_is_not_the_users() {
 }
 
 #[test]
+fn what_is_made_and_moved_in_one_line_is_a_model() {
+    let moved = |code: &str| cause(&refused("fit.py", "<module>", code));
+    assert_eq!(moved("segmenter = Segmenter(classes=9).to(device)"), Some(Code::ModelTooLarge));
+    assert_eq!(moved("rows = Variable(rows).cuda()"), moved("rows = rows.cuda()"));
+    assert_eq!(moved("frames = torch.FloatTensor(frames).cuda()"), moved("frames = frames.cuda()"));
+    let few = "  File \"tiny.py\", line 2, in <module>\n    layer = nn.Linear(8, 8).cuda()\nRuntimeError: CUDA error: out of memory\n";
+    assert_eq!(cause(few), Some(Code::OtherProcess));
+}
+
+#[test]
 fn an_optimizer_keeps_weights_of_its_own() {
     let copied = refused(
         "/mnt/lm/core/optimizer/split_optimizer.py", "_build_main_param_groups",
