@@ -532,6 +532,32 @@ fn a_shape_of_another_allocation_is_not_this_ones() {
 }
 
 #[test]
+fn an_operation_without_a_path_may_be_anybodys() {
+    let eager = |op: &str| {
+        let log = format!(
+            "ResourceExhaustedError: {{{{function_node __wrapped__{op}_device_/job:localhost/task:0/device:GPU:0}}}} failed to allocate memory [Op:{op}]\n"
+        );
+        let said = explain(log.as_bytes());
+        (said.resource, said.cause.map(|cause| cause.code))
+    };
+    assert_eq!(eager("AddV2"), (Some(Resource::GpuMemory), None));
+    assert_eq!(eager("Conv2D"), (Some(Resource::GpuMemory), Some(Code::BatchTooLarge)));
+}
+
+#[test]
+fn many_columns_of_many_rows_are_data() {
+    let dense = |call: &str| {
+        let log = format!(
+            "  File \"prep.py\", line 3, in <module>\n    {call}\n  File \"/py/site-packages/scipy/sparse/_base.py\", line 12, in toarray\n    return \
+             np.zeros(self.shape, dtype=self.dtype)\nMemoryError: Unable to allocate 373. GiB for an array with shape (1000000, 50000) and data type \
+             float64\n"
+        );
+        explain(log.as_bytes()).cause.map(|cause| cause.code)
+    };
+    assert_eq!(dense("x = OneHotEncoder(sparse_output=False).fit_transform(table)"), Some(Code::DatasetInMemory));
+}
+
+#[test]
 fn a_file_that_ends_too_soon_is_not_memory() {
     assert_eq!(
         cause(

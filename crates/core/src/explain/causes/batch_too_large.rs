@@ -108,7 +108,7 @@ fn judge(case: &Case) -> Option<Claim> {
         .op
         .as_deref()
         .filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"]))
-        .filter(|op| !of_a_weight(op))
+        .filter(|op| !of_a_weight(op) && !of_anything(op))
     {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
@@ -129,6 +129,17 @@ fn judge(case: &Case) -> Option<Claim> {
 /// TensorFlow's nodes that read a weight, restore it or assign to it have its size, whatever the batch.
 fn of_a_weight(op: &str) -> bool {
     op.ends_with("/read") || has_any(op, &["/AssignMovingAvg", "ExponentialMovingAverage", "/RestoreV2"])
+}
+
+/// Operations of TensorFlow's that are run for anything; one inside of a model has a path.
+const ANYWHERE: [&str; 14] = [
+    "Add", "AddV2", "Sub", "Mul", "RealDiv", "Fill", "ConcatV2", "Pack", "Reshape", "Sqrt", "Square", "Sum", "Mean",
+    "Transpose",
+];
+
+/// Whether an operation that stands alone says nothing of where it came from.
+fn of_anything(op: &str) -> bool {
+    ANYWHERE.contains(&op)
 }
 
 /// A small request of XLA's, in a small program, is the last straw of something else; so is one of a host's whole memory.
