@@ -282,6 +282,40 @@ fn a_server_says_what_it_was_at() {
 }
 
 #[test]
+fn whoever_does_not_answer_is_killed_by_kubernetes() {
+    let probe = "  Normal   Killing    3m    kubelet  Container api failed liveness probe, will be restarted\n      Reason:       Error\n      Exit Code:    137\n";
+    assert_eq!((said(probe).resource, cause(probe)), (None, Some(Code::NotMemory)));
+    let both = probe.replace("Reason:       Error", "Reason:       OOMKilled");
+    assert_eq!(cause(&both), Some(Code::ContainerOrSchedulerLimit));
+}
+
+#[test]
+fn shells_say_killed_in_many_languages() {
+    for line in [
+        "./go.sh : ligne 7 : 4417 Processus arrêté      python3 fit.py",
+        "./go.sh: riga 7:  4417 Ucciso   python3 fit.py",
+    ] {
+        assert_eq!(cause(line), Some(Code::KernelOomKill), "{line}");
+    }
+    assert_eq!(
+        cause(
+            "Processus arrêté par l'utilisateur avant la fin de la deuxième époque, avec une perte de 0,31 et une précision de 0,87 sur les données de test"
+        ),
+        None
+    );
+}
+
+#[test]
+fn pages_about_memory_report_nothing() {
+    let page = "# Out of memory errors\nIf you see `CUDA out of memory`, use fewer images at a time.\n";
+    assert_eq!(said(page).resource, None);
+    assert_eq!(
+        said("RuntimeError: CUDA out of memory. If you want more, buy more.\n").resource,
+        Some(Resource::GpuMemory)
+    );
+}
+
+#[test]
 fn tensorrt_goes_on_without_a_kernel_while_there_are_others() {
     let refused = "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)\n\
                    [W] [TRT] Requested amount of GPU memory (3221225472 bytes) could not be allocated. There may not be enough free memory for \

@@ -45,9 +45,9 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 8] = [
+const STRONG_DENIALS: [&str; 9] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
-    "scheduler.preempted", "allocator.nothing",
+    "scheduler.preempted", "allocator.nothing", "kubernetes.probe",
 ];
 
 impl Case {

@@ -189,7 +189,7 @@ fn says_so(text: &str) -> bool {
         text,
         &[
             "is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external",
-            ", using CPU", "... skipping",
+            ", using CPU", "... skipping", "memory errors",
         ],
     ) {
         return false;

@@ -5,12 +5,15 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, bytes_after, has, number_after, quantity, size_after, size_before};
+use super::super::sizes::{
+    Quantity, after, bytes_after, has, has_any, number_after, quantity, size_after, size_before,
+};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
+        check: |text| !is_advice(text),
         unless: &[
             "is not a failure", "will retry", "java.", "ray.exceptions.OutOfMemoryError", "If you encounter CUDA",
             "... ok", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory",
@@ -235,6 +238,12 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("triton.resources", &["out of resource: shared memory", "out of resource: triton"], Weight::Denial)
     },
 ];
+
+/// Whether a line speaks of running out of memory and does not report it: `If you see CUDA out of memory, use fewer images`.
+fn is_advice(text: &str) -> bool {
+    let reports = has_any(text, &["Tried to allocate", "Error:", "Error(", "OutOfMemoryErr", "what()"]);
+    !reports && has_any(text, &["if you ", "to avoid ", "in case of ", "might ", "when you "])
+}
 
 /// The figures of a failed allocation on a device, in every generation of the message.
 fn device(text: &str, numbers: &mut Numbers) {
