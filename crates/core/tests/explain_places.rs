@@ -218,6 +218,14 @@ fn what_is_made_and_moved_in_one_line_is_a_model() {
 }
 
 #[test]
+fn a_copy_of_a_model_is_a_second_one_or_a_checkpoint() {
+    let copied = |code: &str| cause(&refused("fit.py", "<module>", code));
+    assert_eq!(copied("self.ema = deepcopy(model).eval()"), Some(Code::ModelTooLarge));
+    assert_eq!(copied("best = copy.deepcopy(model.state_dict())"), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(copied("ema_best = copy.deepcopy(ema.state_dict())"), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
 fn an_optimizer_keeps_weights_of_its_own() {
     let copied = refused(
         "/mnt/lm/core/optimizer/split_optimizer.py", "_build_main_param_groups",

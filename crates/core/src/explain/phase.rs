@@ -137,6 +137,10 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
     }
+    let copying = |frame: &&Frame| calls::copies_model(&frame.code);
+    if let Some(frame) = frames.iter().find(copying).filter(|_| phase == Phase::Checkpoint) {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
+    }
     let restoring = |frame: &&Frame| {
         named(
             frame,

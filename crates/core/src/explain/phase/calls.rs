@@ -96,6 +96,13 @@ pub(super) fn reads_optimizer(code: &str) -> bool {
     any(&words(code), OPTIMIZER) && calls(code).any(|call| ["load", "load_state_dict"].contains(&call.method))
 }
 
+/// Whether a line of code makes a second model of one, to go on beside it: `self.ema = deepcopy(model)`. The best so far is a checkpoint.
+pub(super) fn copies_model(code: &str) -> bool {
+    let Some((to, made)) = code.split_once(" = ") else { return false };
+    let second = any(&words(to), &["ema", "teacher", "target", "ref", "reference", "momentum", "average", "averaged"]);
+    second && made.contains("deepcopy(") && !made.contains("state_dict(")
+}
+
 /// Functions of NumPy's kind that make an array of a shape.
 const CREATES: &[&str] = &[
     "ones", "zeros", "full", "eye", "empty", "rand", "randn", "randint", "normal", "uniform", "random", "arange",
