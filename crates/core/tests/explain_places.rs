@@ -148,6 +148,20 @@ fn a_box_breaks_a_path_behind_a_folder() {
 }
 
 #[test]
+fn a_box_breaks_a_path_anywhere() {
+    let boxed = "╭──────────────── Traceback (most recent call last) ─────────────────╮\n\
+                 │ /home/me/talk.py:12 in <module>                                     │\n\
+                 │ ❱ 12 net = AutoModel.from_pretrained(path, device_map={'': 0})      │\n\
+                 │ /opt/py/lib/python3.11/site-packages/accelerate/utils/modeli        │\n\
+                 │ ng.py:317 in set_module_tensor_to_device                            │\n\
+                 │ ❱ 317 │   │   new_value = value.to(device)                          │\n\
+                 ╰─────────────────────────────────────────────────────────────────────╯\n\
+                 OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 11.76 GiB total capacity; 11.30 GiB already allocated; 40.12 MiB \
+                 free; 11.32 GiB reserved in total by PyTorch)\n";
+    assert_eq!(cause(boxed), Some(Code::ModelTooLarge));
+}
+
+#[test]
 fn a_pool_of_what_others_left_is_small() {
     let log = |pool: u32| {
         format!(

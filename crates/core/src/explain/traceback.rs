@@ -137,7 +137,8 @@ fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
     let mut whole: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
     let mut breaks = 0;
     for &line in lines {
-        let open = whole.last().filter(|_| breaks < MOST_BREAKS && line.len() < 200).and_then(|last| broken(last));
+        let above = whole.last().filter(|_| breaks < MOST_BREAKS && line.len() < 200);
+        let open = above.and_then(|last| broken(last).or_else(|| ends_a_path(last, line).then_some("")));
         match (open, whole.last_mut()) {
             (Some(between), Some(last)) => {
                 breaks += 1;
@@ -154,6 +155,20 @@ fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
     }
     whole
 }
+
+/// Whether a path that fills its line goes on in the next one, as a box breaks it: `/opt/…/modeling.p` and `y:317 in convert`.
+fn ends_a_path(line: &str, next: &str) -> bool {
+    let line = line.trim();
+    let path = line.starts_with('/') || line.get(1..3) == Some(":\\");
+    let place = next.trim().split_once(" in ").and_then(|(place, _)| place.rsplit_once(':'));
+    let ends = place.is_some_and(|(file, at)| {
+        !file.contains([' ', '/', '\\']) && !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    path && !line.contains(' ') && line.len() >= LONG_PATH && ends
+}
+
+/// A path that fills a line is at least as long.
+const LONG_PATH: usize = 40;
 
 /// Whether a frame goes on in the next line, and with what in between.
 fn broken(line: &str) -> Option<&'static str> {
