@@ -306,6 +306,15 @@ fn shells_say_killed_in_many_languages() {
 }
 
 #[test]
+fn video_memory_has_a_short_name() {
+    assert_eq!(said("ERROR: not enough VRAM: 11.2 GiB needed, 7.6 GiB free\n").resource, Some(Resource::GpuMemory));
+    assert_eq!(
+        said("Tip: if you have not enough VRAM, pass --lowvram, see the manual for how to use it\n").resource,
+        None
+    );
+}
+
+#[test]
 fn pages_about_memory_report_nothing() {
     let page = "# Out of memory errors\nIf you see `CUDA out of memory`, use fewer images at a time.\n";
     assert_eq!(said(page).resource, None);

@@ -29,7 +29,8 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "out of memory", "out-of-memory", "outofmemory", "Error allocating", "Failed to allocate memory",
                 "Cannot allocate", "allocation failed", "User allocator error", "memory allocation failure",
-                "allocating <= available failed",
+                "allocating <= available failed", "not enough VRAM", "not enough GPU memory", "insufficient VRAM",
+                "insufficient GPU memory", "out of VRAM",
             ],
             Weight::Failure,
         )
