@@ -545,6 +545,21 @@ fn an_operation_without_a_path_may_be_anybodys() {
 }
 
 #[test]
+fn a_sample_without_a_size_says_nothing_of_the_data() {
+    let worker = |error: &str| {
+        let log = format!(
+            "RuntimeError: Caught MemoryError in DataLoader worker process 1.\nOriginal Traceback (most recent call last):\n  File \
+             \"/py/site-packages/torch/utils/data/_utils/worker.py\", line 9, in _worker_loop\n    data = fetcher.fetch(index)\n  File \"ds.py\", line \
+             4, in __getitem__\n    view = self.augment(image)\n{error}\n"
+        );
+        explain(log.as_bytes()).cause.map(|cause| cause.code)
+    };
+    assert_eq!(worker("MemoryError"), None);
+    let large = "MemoryError: Unable to allocate 9.31 GiB for an array with shape (1250000000,) and data type float64";
+    assert_eq!(worker(large), Some(Code::DatasetInMemory));
+}
+
+#[test]
 fn many_columns_of_many_rows_are_data() {
     let dense = |call: &str| {
         let log = format!(
