@@ -163,6 +163,18 @@ fn xla_says_that_it_ran_a_program() {
 }
 
 #[test]
+fn what_jax_computes_fails_where_it_is_looked_at() {
+    let at = |code: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  File \"run.py\", line 40, in <module>\n    {code}\nXlaRuntimeError: RESOURCE_EXHAUSTED: Out of \
+             memory while trying to allocate 201326592 bytes.\n"
+        ))
+    };
+    assert_eq!(at("state, loss = update(state, rows)"), Some(Code::BatchTooLarge));
+    assert_eq!(at("print(loss)"), None);
+}
+
+#[test]
 fn the_instruction_that_is_tuned_is_not_what_was_asked_for() {
     let tuned = |asked: &str| {
         said(&format!(
