@@ -14,7 +14,6 @@ use serde_json::Value;
 
 /// Logs that are not answered as expected, and why.
 const MISSES: &[(&str, &str)] = &[
-    ("gpu_accelerate", "that accelerate only gives up on memory is not known"),
     ("gpu_torch_async", "what CUDA's own allocator says has no frame's phase looked at"),
     (
         "gpu_torch_handle_convolution",

@@ -256,6 +256,112 @@ fn devices_below_other_programs_say_it_in_their_words() {
 }
 
 #[test]
+fn a_web_ui_counts_before_it_asks() {
+    let refused = said(
+        "Traceback (most recent call last):\n  File \"/sd/modules/processing.py\", line 7, in process_images_inner\n    samples = p.sample(p.c)\n\
+         RuntimeError: Not enough memory, use lower resolution (max approx. 832x832). Need: 2.5GB free, Have:1.5GB free\n",
+    );
+    assert_eq!((refused.resource, refused.numbers.requested_bytes), (Some(Resource::GpuMemory), Some(5 * GIB / 2)));
+    assert_eq!(refused.numbers.free_bytes, Some(3 * GIB / 2));
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_server_says_what_it_was_at() {
+    let rehearsed = "{\"level\":\"ERROR\",\"fields\":{\"message\":\"Server error: CUDA out of memory. Tried to allocate 608.00 MiB. GPU 0 has a total \
+                     capacity of 14.58 GiB of which 99.56 MiB is free.\"},\"spans\":[{\"max_prefill_tokens\":\"4096\",\"name\":\"warmup\"}]}\n";
+    assert_eq!(cause(rehearsed), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&rehearsed.replace("warmup", "prefill")), None);
+    // The line of the failure itself, however long it is.
+    let loaded = format!(
+        "E0501 model_lifecycle.cc:638] failed to load 'net' version 1: Internal: Exception during initialization: {}/core/bfc_arena.cc:376 Failed to \
+         allocate memory for requested buffer of size 205520896\n",
+        "/onnxruntime".repeat(24)
+    );
+    assert_eq!((cause(&loaded), said(&loaded).numbers.requested_bytes), (Some(Code::ModelTooLarge), Some(205_520_896)));
+}
+
+#[test]
+fn whoever_does_not_answer_is_killed_by_kubernetes() {
+    let probe = "  Normal   Killing    3m    kubelet  Container api failed liveness probe, will be restarted\n      Reason:       Error\n      Exit Code:    137\n";
+    assert_eq!((said(probe).resource, cause(probe)), (None, Some(Code::NotMemory)));
+    let both = probe.replace("Reason:       Error", "Reason:       OOMKilled");
+    assert_eq!(cause(&both), Some(Code::ContainerOrSchedulerLimit));
+}
+
+#[test]
+fn shells_say_killed_in_many_languages() {
+    for line in [
+        "./go.sh : ligne 7 : 4417 Processus arrêté      python3 fit.py",
+        "./go.sh: riga 7:  4417 Ucciso   python3 fit.py",
+    ] {
+        assert_eq!(cause(line), Some(Code::KernelOomKill), "{line}");
+    }
+    assert_eq!(
+        cause(
+            "Processus arrêté par l'utilisateur avant la fin de la deuxième époque, avec une perte de 0,31 et une précision de 0,87 sur les données de test"
+        ),
+        None
+    );
+}
+
+#[test]
+fn video_memory_has_a_short_name() {
+    assert_eq!(said("ERROR: not enough VRAM: 11.2 GiB needed, 7.6 GiB free\n").resource, Some(Resource::GpuMemory));
+    assert_eq!(
+        said("Tip: if you have not enough VRAM, pass --lowvram, see the manual for how to use it\n").resource,
+        None
+    );
+}
+
+#[test]
+fn pages_about_memory_report_nothing() {
+    let page = "# Out of memory errors\nIf you see `CUDA out of memory`, use fewer images at a time.\n";
+    assert_eq!(said(page).resource, None);
+    assert_eq!(
+        said("RuntimeError: CUDA out of memory. If you want more, buy more.\n").resource,
+        Some(Resource::GpuMemory)
+    );
+}
+
+#[test]
+fn tensorrt_goes_on_without_a_kernel_while_there_are_others() {
+    let refused = "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)\n\
+                   [W] [TRT] Requested amount of GPU memory (3221225472 bytes) could not be allocated. There may not be enough free memory for \
+                   allocation to succeed.\n";
+    let skipped = "[W] [TRT] Skipping tactic 4 due to insufficient memory on requested size of 3221225472 detected for tactic 0x3e8.\n";
+    let built = said(&format!("{refused}{skipped}[I] Engine built in 88.2 sec.\n"));
+    assert_eq!((built.resource, built.cause.is_some()), (None, false));
+    assert_eq!(built.not_failures.len(), 1);
+    assert_eq!(said(skipped).resource, None);
+    let failed = said(&format!(
+        "{refused}[E] Error[10]: Error Code 10: Internal Error (Could not find any implementation for node {{ForeignNode[a...b]}}.)\n\
+         [E] Failed to create engine from model or file.\n"
+    ));
+    assert_eq!(failed.numbers.requested_bytes, Some(3 * GIB));
+    assert_eq!(failed.cause.map(|cause| cause.code), Some(Code::WorkspaceOrHandle));
+    // Without a word of what it was for, there is no cause; a kernel that is missing for another reason is none either.
+    assert_eq!((said(refused).resource, cause(refused)), (Some(Resource::GpuMemory), None));
+    assert_eq!(said("[E] [TRT] Could not find any implementation for node Resize_7.\n").resource, None);
+}
+
+#[test]
+fn an_engine_is_read_before_it_has_a_context() {
+    let of = |line: &str| {
+        cause(&format!(
+            "[W] [TRT] Requested amount of GPU memory (9663676416 bytes) could not be allocated. There may not be enough free memory for \
+             allocation to succeed.\n{line}\n"
+        ))
+    };
+    let context =
+        "[E] [TRT] 2: [executionContext.cpp::ExecutionContext::470] Error Code 2: OutOfMemory (no further information)";
+    assert_eq!(of(context), Some(Code::BatchTooLarge));
+    let read =
+        "[E] [TRT] 2: [runtime.cpp::deserializeCudaEngine::50] Error Code 2: OutOfMemory (no further information)";
+    assert_eq!(of(read), Some(Code::ModelTooLarge));
+}
+
+#[test]
 fn a_layout_of_processors_shows_whose_memory_it_was() {
     let log = |node: &str| {
         said(&format!(

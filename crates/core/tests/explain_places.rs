@@ -148,6 +148,20 @@ fn a_box_breaks_a_path_behind_a_folder() {
 }
 
 #[test]
+fn a_box_breaks_a_path_anywhere() {
+    let boxed = "╭──────────────── Traceback (most recent call last) ─────────────────╮\n\
+                 │ /home/me/talk.py:12 in <module>                                     │\n\
+                 │ ❱ 12 net = AutoModel.from_pretrained(path, device_map={'': 0})      │\n\
+                 │ /opt/py/lib/python3.11/site-packages/accelerate/utils/modeli        │\n\
+                 │ ng.py:317 in set_module_tensor_to_device                            │\n\
+                 │ ❱ 317 │   │   new_value = value.to(device)                          │\n\
+                 ╰─────────────────────────────────────────────────────────────────────╯\n\
+                 OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 11.76 GiB total capacity; 11.30 GiB already allocated; 40.12 MiB \
+                 free; 11.32 GiB reserved in total by PyTorch)\n";
+    assert_eq!(cause(boxed), Some(Code::ModelTooLarge));
+}
+
+#[test]
 fn a_pool_of_what_others_left_is_small() {
     let log = |pool: u32| {
         format!(
@@ -171,6 +185,78 @@ fn an_array_of_all_samples_is_data_whoever_makes_it() {
     };
     assert_eq!(cause(&log(40_000)), Some(Code::DatasetInMemory));
     assert_eq!(cause(&log(4_000)), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn symbols_of_libtorch_say_what_was_done() {
+    let of = |symbols: &[&str]| {
+        let frames = symbols.iter().enumerate();
+        let frames: String = frames
+            .map(|(at, symbol)| format!("frame #{}: {symbol}(at::Tensor const&) + 0x1c (0x7f in /lib/a.so)\n", at + 1))
+            .collect();
+        cause(&format!(
+            "terminate called after throwing an instance of 'c10::OutOfMemoryError'\n  what():  CUDA out of memory. Tried to allocate 96.00 MiB \
+             (GPU 0; 3.94 GiB total capacity; 3.30 GiB already allocated; 40.12 MiB free; 3.35 GiB reserved in total by PyTorch)\n\
+             Exception raised from malloc at ../c10/cuda/CUDACachingAllocator.cpp:936 (most recent call first):\n\
+             frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x6c (0x7f in /lib/libc10.so)\n{frames}"
+        ))
+    };
+    assert_eq!(of(&["at::_ops::conv2d::call", "Net::forward", "main"]), Some(Code::BatchTooLarge));
+    assert_eq!(of(&["at::_ops::mm::call", "torch::autograd::Engine::thread_main"]), Some(Code::BatchTooLarge));
+    assert_eq!(
+        of(&["at::_ops::to_device::call", "torch::jit::Unpickler::run", "torch::jit::load"]),
+        Some(Code::ModelTooLarge)
+    );
+    assert_eq!(of(&["at::_ops::zeros_like::call", "torch::optim::Adam::step"]), Some(Code::OptimizerState));
+    assert_eq!(of(&["at::_ops::empty_memory_format::call", "main"]), None);
+}
+
+#[test]
+fn what_a_compiler_wrote_is_not_the_users() {
+    let code = "buf7 = empty_strided_cuda((32, 2048, 128000), (262144000, 128000, 1), torch.bfloat16)";
+    let of = |file: &str| {
+        cause(&refused(file, "call", code).replace("64.00 MiB", "15.62 GiB").replace("8.00 GiB", "40.00 GiB"))
+    };
+    assert_eq!(of("/tmp/torchinductor_me/7f/c7fab.py"), Some(Code::BatchTooLarge));
+    assert_eq!(of("/home/me/buffers.py"), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn what_is_made_and_moved_in_one_line_is_a_model() {
+    let moved = |code: &str| cause(&refused("fit.py", "<module>", code));
+    assert_eq!(moved("segmenter = Segmenter(classes=9).to(device)"), Some(Code::ModelTooLarge));
+    assert_eq!(moved("rows = Variable(rows).cuda()"), moved("rows = rows.cuda()"));
+    assert_eq!(moved("frames = torch.FloatTensor(frames).cuda()"), moved("frames = frames.cuda()"));
+    let few = "  File \"tiny.py\", line 2, in <module>\n    layer = nn.Linear(8, 8).cuda()\nRuntimeError: CUDA error: out of memory\n";
+    assert_eq!(cause(few), Some(Code::OtherProcess));
+}
+
+#[test]
+fn a_copy_of_a_model_is_a_second_one_or_a_checkpoint() {
+    let copied = |code: &str| cause(&refused("fit.py", "<module>", code));
+    assert_eq!(copied("self.ema = deepcopy(model).eval()"), Some(Code::ModelTooLarge));
+    assert_eq!(copied("best = copy.deepcopy(model.state_dict())"), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(copied("ema_best = copy.deepcopy(ema.state_dict())"), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn an_optimizer_keeps_weights_of_its_own() {
+    let copied = refused(
+        "/mnt/lm/core/optimizer/split_optimizer.py", "_build_main_param_groups",
+        "main_param = model_param.detach().clone().float()",
+    );
+    assert_eq!(cause(&copied), Some(Code::OptimizerState));
+}
+
+#[test]
+fn trees_are_grown_on_all_rows() {
+    let log = "Traceback (most recent call last):\n  File \"boost.py\", line 31, in <module>\n    booster = xgb.train(settings, rows, 300)\n  \
+               File \"/opt/py/site-packages/xgboost/training.py\", line 181, in train\n    bst.update(dtrain, iteration=i, fobj=obj)\n\
+               xgboost.core.XGBoostError: [10:11:12] device_helpers.cuh:414: Memory allocation error on worker 0: cudaErrorMemoryAllocation: out of \
+               memory\n- Free memory: 805306368\n- Requested memory: 4294967296\n";
+    let refused = said(log);
+    assert_eq!(refused.numbers.requested_bytes, Some(4 << 30));
+    assert_eq!(refused.cause.map(|cause| cause.code), Some(Code::DataOnDevice));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! and figures. DuckDB, Node and Spark are recorded, too (`explain_corpus`).
 
 use brimful_core::bytes::{GIB, MIB};
-use brimful_core::explain::{Code, Explanation, Resource, explain};
+use brimful_core::explain::{Code, Confidence, Explanation, Resource, explain};
 
 fn said(log: &str) -> Explanation {
     explain(log.as_bytes())
@@ -108,6 +108,9 @@ fn a_search_for_the_largest_batch_ends_with_a_failure_and_goes_on() {
         format!("{search}INFO: Finished batch size finder, will continue with full run using batch size 24\n");
     assert_eq!(said(&goes_on).resource, None);
     assert_eq!(said(search).resource, Some(Resource::GpuMemory));
+    let tried = "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 7.79 GiB\n\
+                 AutoBatch: Using batch-size 11 for CUDA:0 4.60G/7.79G (59%)\n40 epochs completed in 0.911 hours.\n";
+    assert_eq!(said(tried).resource, None);
     let later = format!("{goes_on}Epoch 0:  5%\nRuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB\n");
     assert_eq!(said(&later).numbers.requested_bytes, Some(GIB));
 }
@@ -130,6 +133,112 @@ fn a_pool_asks_the_device_for_other_sizes_than_it_was_asked_for() {
          device ordinal 0\n",
     );
     assert_eq!(log.numbers.requested_bytes, Some(3 * GIB));
+}
+
+#[test]
+fn a_table_of_a_tpu_may_end_before_its_details() {
+    let table = |used: &str, program: &str, arguments: &str| {
+        cause(&format!(
+            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used {used} of 15.48G hbm. Exceeded hbm \
+             capacity by 4.02G.\n\nTotal hbm usage >= 20.02G:\n    reserved        530.00M\n    program          {program}\n    arguments        \
+             {arguments}\n"
+        ))
+    };
+    assert_eq!(table("19.50G", "16.10G", " 3.40G"), Some(Code::BatchTooLarge));
+    assert_eq!(table("19.50G", "19.50G", "    0B"), Some(Code::BatchTooLarge));
+    assert_eq!(table("19.50G", " 2.90G", "16.60G"), Some(Code::ModelTooLarge));
+    assert_eq!(cause("    program          16.10G\n    arguments         3.40G\n"), None);
+}
+
+#[test]
+fn xla_says_that_it_ran_a_program() {
+    let ran = "XlaRuntimeError: INTERNAL: Execution of replica 0 failed: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7516192768 bytes.\n";
+    assert_eq!(cause(ran), Some(Code::BatchTooLarge));
+    let last_straw = ran.replace("7516192768", "4096");
+    assert_eq!(cause(&last_straw), None);
+    assert_eq!(
+        cause("XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 7516192768 bytes.\n"),
+        None
+    );
+}
+
+#[test]
+fn what_jax_computes_fails_where_it_is_looked_at() {
+    let at = |code: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  File \"run.py\", line 40, in <module>\n    {code}\nXlaRuntimeError: RESOURCE_EXHAUSTED: Out of \
+             memory while trying to allocate 201326592 bytes.\n"
+        ))
+    };
+    assert_eq!(at("state, loss = update(state, rows)"), Some(Code::BatchTooLarge));
+    assert_eq!(at("print(loss)"), None);
+}
+
+#[test]
+fn the_instruction_that_is_tuned_is_not_what_was_asked_for() {
+    let tuned = |asked: &str| {
+        said(&format!(
+            "INTERNAL: Autotuning failed for HLO: %dot.4 = f32[16384,16384]{{1,0}} fusion(%a, %b), kind=kCustom with error: RESOURCE_EXHAUSTED: Failed to \
+             allocate request for {asked} on device ordinal 0\n"
+        ))
+    };
+    let copies = tuned("3.00GiB (3221225472B)");
+    assert_eq!((copies.numbers.requested_bytes, &copies.numbers.shape), (Some(3 * GIB), &None));
+    assert_eq!(copies.cause.map(|cause| cause.code), Some(Code::WorkspaceOrHandle));
+    assert_eq!(tuned("1.00GiB (1073741824B)").numbers.shape, Some(vec![16384, 16384]));
+}
+
+#[test]
+fn a_batch_that_is_halved_to_nothing_says_no_cause() {
+    let zero = "  File \"/site-packages/accelerate/utils/memory.py\", line 150, in decorator\n    raise RuntimeError(\"No executable batch size found, \
+                reached zero.\")\nRuntimeError: No executable batch size found, reached zero.\n";
+    assert_eq!((said(zero).resource, cause(zero)), (Some(Resource::GpuMemory), None));
+}
+
+#[test]
+fn a_message_may_be_cut_off_before_it_says_so() {
+    let cut = said(
+        "has a total capacity of 11.76 GiB of which 45.00 MiB is free. Including non-PyTorch memory, this process has 11.70 GiB memory in use. Of the \
+         allocated memory 11.20 GiB is allocated by PyTorch, and 180.00 MiB is reserved by PyTorch but unallocated.\n",
+    );
+    assert_eq!(cut.resource, Some(Resource::GpuMemory));
+    assert!(cut.numbers.capacity_bytes.is_some_and(|bytes| bytes.abs_diff(12_627_203_850) < MIB));
+    assert_eq!(said("memory: 11.20 GiB allocated, 11.40 GiB reserved\n").resource, None);
+}
+
+#[test]
+fn workers_of_dask_die_of_more_than_memory() {
+    let died = "distributed.scheduler.KilledWorker: Attempted to run task ('sum-77', 3) on 4 different workers, but all those workers died while \
+                running it.\n";
+    let confidence = |log: &str| said(log).cause.map(|cause| (cause.code, cause.confidence));
+    let limit = Code::ContainerOrSchedulerLimit;
+    assert_eq!(confidence(died), Some((limit, Confidence::Likely)));
+    let exceeded = "distributed.nanny.memory - WARNING - Worker tcp://127.0.0.1:4021 (pid=71) exceeded 95% memory budget. Restarting...\n";
+    assert_eq!(confidence(&format!("{exceeded}{died}")), Some((limit, Confidence::Certain)));
+    assert_eq!(confidence(&format!("Segmentation fault (core dumped)\n{died}")), None);
+}
+
+#[test]
+fn a_table_of_slurm_has_what_was_asked_for() {
+    let row = |asked: &str, used: &str| {
+        said(&format!(
+            "JobID      JobName      State     ReqMem     MaxRSS ExitCode\n5512       embed   OUT_OF_ME+ {asked:>10} {used:>10} 0:125\n"
+        ))
+        .numbers
+        .capacity_bytes
+    };
+    assert_eq!(row("48G", ""), Some(48 * GIB));
+    assert_eq!(row("48Gn", "50210432K"), Some(48 * GIB));
+    assert_eq!(row("", "50210432K"), None);
+    assert_eq!(row("", "47.88G"), None);
+}
+
+#[test]
+fn a_pool_of_rmm_says_what_it_could_not_give() {
+    let log = "MemoryError: std::bad_alloc: out_of_memory: RMM failure at:/include/rmm/mr/device/pool_memory_resource.hpp:254: Maximum pool size \
+               exceeded (failed to allocate 3.500000 GiB)\n";
+    let refused = said(log);
+    assert_eq!((refused.resource, refused.numbers.requested_bytes), (Some(Resource::GpuMemory), Some(7 * GIB / 2)));
 }
 
 #[test]

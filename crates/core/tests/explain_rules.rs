@@ -532,6 +532,47 @@ fn a_shape_of_another_allocation_is_not_this_ones() {
 }
 
 #[test]
+fn an_operation_without_a_path_may_be_anybodys() {
+    let eager = |op: &str| {
+        let log = format!(
+            "ResourceExhaustedError: {{{{function_node __wrapped__{op}_device_/job:localhost/task:0/device:GPU:0}}}} failed to allocate memory [Op:{op}]\n"
+        );
+        let said = explain(log.as_bytes());
+        (said.resource, said.cause.map(|cause| cause.code))
+    };
+    assert_eq!(eager("AddV2"), (Some(Resource::GpuMemory), None));
+    assert_eq!(eager("Conv2D"), (Some(Resource::GpuMemory), Some(Code::BatchTooLarge)));
+}
+
+#[test]
+fn a_sample_without_a_size_says_nothing_of_the_data() {
+    let worker = |error: &str| {
+        let log = format!(
+            "RuntimeError: Caught MemoryError in DataLoader worker process 1.\nOriginal Traceback (most recent call last):\n  File \
+             \"/py/site-packages/torch/utils/data/_utils/worker.py\", line 9, in _worker_loop\n    data = fetcher.fetch(index)\n  File \"ds.py\", line \
+             4, in __getitem__\n    view = self.augment(image)\n{error}\n"
+        );
+        explain(log.as_bytes()).cause.map(|cause| cause.code)
+    };
+    assert_eq!(worker("MemoryError"), None);
+    let large = "MemoryError: Unable to allocate 9.31 GiB for an array with shape (1250000000,) and data type float64";
+    assert_eq!(worker(large), Some(Code::DatasetInMemory));
+}
+
+#[test]
+fn many_columns_of_many_rows_are_data() {
+    let dense = |call: &str| {
+        let log = format!(
+            "  File \"prep.py\", line 3, in <module>\n    {call}\n  File \"/py/site-packages/scipy/sparse/_base.py\", line 12, in toarray\n    return \
+             np.zeros(self.shape, dtype=self.dtype)\nMemoryError: Unable to allocate 373. GiB for an array with shape (1000000, 50000) and data type \
+             float64\n"
+        );
+        explain(log.as_bytes()).cause.map(|cause| cause.code)
+    };
+    assert_eq!(dense("x = OneHotEncoder(sparse_output=False).fit_transform(table)"), Some(Code::DatasetInMemory));
+}
+
+#[test]
 fn a_file_that_ends_too_soon_is_not_memory() {
     assert_eq!(
         cause(

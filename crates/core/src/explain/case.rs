@@ -45,9 +45,9 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 8] = [
+const STRONG_DENIALS: [&str; 9] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
-    "scheduler.preempted", "allocator.nothing",
+    "scheduler.preempted", "allocator.nothing", "kubernetes.probe",
 ];
 
 impl Case {
@@ -169,6 +169,11 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
     };
     // Whoever looks for the largest batch goes on until one fails.
     let searched_until = sightings.iter().rfind(|sighting| sighting.sign.id == "job.searched").map(|found| found.line);
+    // TensorRT goes on without kernels that found no room, as long as there are others.
+    let built_until = sightings.iter().rfind(|sighting| sighting.sign.id == "tensorrt.built").map(|built| built.line);
+    let of_builder = |sighting: &Sighting| {
+        sighting.sign.id.starts_with("tensorrt.") || has_any(&sighting.text, &["[TRT]", "Cuda Runtime (out of memory)"])
+    };
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let timed_out = sightings.iter().any(|sighting| sighting.sign.id == "launcher.kill");
     let assertion = sightings.iter().position(strong);
@@ -176,6 +181,7 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
             _ if retried(sighting) || searched_until.is_some_and(|line| sighting.line < line) => return None,
+            _ if built_until.is_some_and(|line| sighting.line < line) && of_builder(sighting) => return None,
             _ if timed_out && sighting.sign.id == "gunicorn.killed" => return None,
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
             // General words give way to whoever knows the program, and to what explains them.

@@ -12,7 +12,7 @@ pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
 
 use super::sizes::{has, has_any};
 use super::traceback::{Frame, NATIVE, is_own};
-use words::{RULES, TOLD, TRAIN};
+use words::{NATIVE_SYMBOLS, RULES, TOLD, TRAIN};
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +91,11 @@ pub fn told(lines: &[&str]) -> Option<Place> {
 
 /// What those who gave up say right below a failure: `error loading model`, `failed to load all models`.
 pub fn told_below(lines: &[&str]) -> Option<Place> {
-    let gave_up = |line: &&&str| has_any(line, &["error", "fail", "unable"]) && line.len() < 300;
-    let mut below = lines.iter().take(TOLD_WITHIN + 2).filter(gave_up);
-    below.find_map(|line| {
+    // The failure's own line comes first, and is as long as it is.
+    let gave_up =
+        |(at, line): &(usize, &&str)| has_any(line, &["error", "fail", "unable"]) && (*at == 0 || line.len() < 300);
+    let mut below = lines.iter().enumerate().take(TOLD_WITHIN + 2).filter(gave_up);
+    below.find_map(|(_, line)| {
         let phase = names::of_failure(line)?;
         Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
     })
@@ -134,6 +136,10 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
         frames.iter().find(saving).filter(|_| matches!(phase, Phase::Forward | Phase::LoadModel | Phase::MoveData))
     {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
+    }
+    let copying = |frame: &&Frame| calls::copies_model(&frame.code);
+    if let Some(frame) = frames.iter().find(copying).filter(|_| phase == Phase::Checkpoint) {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
     }
     let restoring = |frame: &&Frame| {
         named(
@@ -184,6 +190,11 @@ pub fn has_model(frames: &[Frame]) -> bool {
     frames.iter().any(|frame| has_any(&frame.file, &libraries))
 }
 
+/// Whether one of the frames is of a library that grows trees: it has no batches, and holds all rows where it computes.
+pub fn grows_trees(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| has_any(&frame.file, &["xgboost/", "xgboost\\", "lightgbm/", "lightgbm\\", "catboost/"]))
+}
+
 /// Whether a frame is where a layer of PyTorch's makes its weights.
 pub fn makes_layer(frame: &Frame) -> bool {
     has_any(&frame.file, &["nn/modules/", "nn\\modules\\"]) && named(frame, &["__init__"])
@@ -214,6 +225,9 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     // Layers of Caffe's: `CuDNNConvolutionLayer<>::Forward_gpu()`.
     if frame.file == NATIVE {
         let of_layer = [("Forward", Phase::Forward), ("Backward", Phase::Backward)];
+        if function.contains("::") {
+            return NATIVE_SYMBOLS.iter().find(|(_, parts)| has_any(function, parts)).map(|(phase, _)| *phase);
+        }
         return of_layer.into_iter().find(|(name, _)| function.starts_with(name)).map(|(_, phase)| phase);
     }
     // Old PyTorch computes any sum in a function called `forward`.
@@ -253,6 +267,8 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     // What is moved in a file of weights are weights, and in an optimizer's its state, whatever the variable is called.
     match found {
         Some(Phase::MoveData) if by_file().is_some_and(|rule| rule.phase == Phase::Update) => Some(Phase::Update),
+        // Its own copy of the weights is part of its state.
+        Some(Phase::LoadModel) if of_file().is_some() => Some(Phase::Update),
         Some(Phase::MoveData) if names::of_weights(file) => Some(Phase::LoadModel),
         // So is what is made on a device: `WhisperModel(name, device="cuda")`.
         Some(Phase::MoveData) if calls::of_code(&frame.code) == Some(Phase::LoadModel) => Some(Phase::LoadModel),

@@ -214,7 +214,7 @@ impl Numbers {
     }
 
     /// Whether shape and type come to so many bytes, as far as they are known. Messages write two digits of a figure or more: a fiftieth is less.
-    fn may_come_to(&self, requested_bytes: u64) -> bool {
+    pub fn may_come_to(&self, requested_bytes: u64) -> bool {
         let known = self.shape.as_deref().zip(self.dtype.as_deref());
         let bytes = known.and_then(|(shape, dtype)| shapes::tensor_bytes(shape, dtype));
         bytes.is_none_or(|bytes| bytes.abs_diff(requested_bytes) <= requested_bytes / 50 + ROUNDED_REQUEST_BYTES)

@@ -23,7 +23,8 @@ pub struct Frame {
 
 /// Whether a frame is of the job's own code, and of no library's.
 pub fn is_own(frame: &Frame) -> bool {
-    !["site-packages", "dist-packages", "lib/python", "share/lua", "luarocks", NATIVE]
+    // What a compiler wrote (`/tmp/torchinductor_…`) is not what the user wrote.
+    !["site-packages", "dist-packages", "lib/python", "share/lua", "luarocks", "torchinductor", NATIVE]
         .iter()
         .any(|library| has(&frame.file, library))
 }
@@ -61,16 +62,12 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             }
         }
     }
-    // A crash handler shows the innermost first.
-    if from > 0 && lines_all[from - 1].contains("(most recent call first)") {
+    let native = found.first().is_some_and(|first| first.file == NATIVE);
+    found.retain(|frame| (frame.file == NATIVE) == native);
+    // A crash handler shows the innermost first, and so does the trace of a library in C++, unless its numbers fall.
+    let turned = from > 0 && lines_all[from - 1].contains("(most recent call first)");
+    if if native { !numbers_fall(lines_above) } else { turned } {
         found.reverse();
-    }
-    // So does the trace of a library in C++.
-    if found.first().is_some_and(|first| first.file == NATIVE) {
-        found.retain(|frame| frame.file == NATIVE);
-        found.reverse();
-    } else {
-        found.retain(|frame| frame.file != NATIVE);
     }
     // And Lua's.
     if lines_all.iter().any(|line| line.trim() == LUA_TRACE) && found.first().is_some_and(|first| is_lua(&first.file)) {
@@ -140,7 +137,8 @@ fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
     let mut whole: Vec<Cow<'a, str>> = Vec::with_capacity(lines.len());
     let mut breaks = 0;
     for &line in lines {
-        let open = whole.last().filter(|_| breaks < MOST_BREAKS && line.len() < 200).and_then(|last| broken(last));
+        let above = whole.last().filter(|_| breaks < MOST_BREAKS && line.len() < 200);
+        let open = above.and_then(|last| broken(last).or_else(|| ends_a_path(last, line).then_some("")));
         match (open, whole.last_mut()) {
             (Some(between), Some(last)) => {
                 breaks += 1;
@@ -157,6 +155,20 @@ fn unwrapped<'a>(lines: &[&'a str]) -> Vec<Cow<'a, str>> {
     }
     whole
 }
+
+/// Whether a path that fills its line goes on in the next one, as a box breaks it: `/opt/…/modeling.p` and `y:317 in convert`.
+fn ends_a_path(line: &str, next: &str) -> bool {
+    let line = line.trim();
+    let path = line.starts_with('/') || line.get(1..3) == Some(":\\");
+    let place = next.trim().split_once(" in ").and_then(|(place, _)| place.rsplit_once(':'));
+    let ends = place.is_some_and(|(file, at)| {
+        !file.contains([' ', '/', '\\']) && !at.is_empty() && at.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    path && !line.contains(' ') && line.len() >= LONG_PATH && ends
+}
+
+/// A path that fills a line is at least as long.
+const LONG_PATH: usize = 40;
 
 /// Whether a frame goes on in the next line, and with what in between.
 fn broken(line: &str) -> Option<&'static str> {
@@ -207,6 +219,9 @@ fn frame(line: &str) -> Option<Frame> {
         let function = symbol.rsplit("::").next().unwrap_or(symbol);
         return Some(Frame { file: NATIVE.to_owned(), function: name(function), code: String::new() });
     }
+    if let Some((_, symbol)) = numbered(trimmed) {
+        return Some(Frame { file: NATIVE.to_owned(), function: symbol.to_owned(), code: String::new() });
+    }
     // File ~/x/module.py:1102, in Module._call_impl(self, *input)      Cell In[5], line 3
     if let Some(rest) = trimmed.strip_prefix("File ") {
         let (place, function) = rest.split_once(", in ").or_else(|| rest.split_once(" in "))?;
@@ -225,6 +240,31 @@ fn frame(line: &str) -> Option<Frame> {
     let is_file =
         [".py", ".pyx", ".pyc"].iter().any(|end| file.ends_with(end)) && !file.contains(": ") && file.len() < 300;
     is_file.then(|| Frame { file: file.to_owned(), function: name(function), code: String::new() })
+}
+
+/// Number and symbol of a frame of C++, of which the innermost is 0, without what the symbol takes: LibTorch's `frame #7: torch::jit::load(…) + 0x7a
+/// (0x7f2 in lib.so)`, `#7  Object "lib.so", at 0x7f2, in torch::jit::load(…)`, a debugger's `#7  0x00007f2 in torch::jit::load (…)`.
+fn numbered(line: &str) -> Option<(u32, &str)> {
+    let rest = line.strip_prefix("frame ").unwrap_or(line).strip_prefix('#')?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).filter(|&end| end > 0)?;
+    let number = rest[..end].parse().ok()?;
+    let rest = rest[end..].trim_start_matches([':', ' ']);
+    let symbol = match rest.strip_prefix("Object \"").or_else(|| rest.strip_prefix("0x")) {
+        Some(place) => place.split_once(" in ")?.1,
+        None if line.starts_with("frame ") => rest,
+        None => return None,
+    };
+    // What is in no namespace that has a name is written in brackets, too.
+    let from = symbol.rfind("(anonymous namespace)::").map_or(0, |at| at + "(anonymous namespace)::".len());
+    let ends = symbol[from..].find(['(', '<', ' ']).map_or(symbol.len(), |at| from + at);
+    (ends > 0).then(|| (number, &symbol[..ends]))
+}
+
+/// Whether the first of such frames has a higher number than the last: then it is the outermost.
+fn numbers_fall(lines: &[&str]) -> bool {
+    let number = |line: &&str| numbered(line.trim()).map(|(number, _)| number);
+    let (first, last) = (lines.iter().find_map(number), lines.iter().rev().find_map(number));
+    first.zip(last).is_some_and(|(first, last)| first > last)
 }
 
 /// What stands above the frames of Lua.
@@ -297,6 +337,23 @@ mod tests {
         let trace = "    @     0x6a6f8e  caffe::SyncedMemory::to_gpu()\n    @     0x6b3962  caffe::Solver<>::Test()\n    @     0x5738c1  train()";
         let functions: Vec<String> = of(trace).into_iter().map(|(_, function, _)| function).collect();
         assert_eq!(functions, ["train", "Test", "to_gpu"]);
+    }
+
+    #[test]
+    fn numbered_traces_of_native_code_are_read_from_both_ends() {
+        let functions = |trace: &str| of(trace).into_iter().map(|(_, function, _)| function).collect::<Vec<_>>();
+        let torch = "Exception raised from malloc at ../c10/Allocator.cpp:9 (most recent call first):\n\
+                     frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x57 (0x7f in /lib/libc10.so)\n\
+                     frame #1: <unknown function> + 0x302 (0x7f in /lib/libc10_cuda.so)\n\
+                     frame #2: torch::jit::load(std::string const&) + 0x7a (0x7f in /lib/libtorch.so)";
+        assert_eq!(functions(torch), ["torch::jit::load", "c10::Error::Error"]);
+        let falling = "#2    Object \"/bin/fit\", at 0x55, in main\n\
+                       #1    Object \"/lib/a.so\", at 0x7f, in torch::(anonymous namespace)::addmm(at::Tensor const&)";
+        assert_eq!(functions(falling), ["main", "torch::(anonymous namespace)::addmm"]);
+        let debugger =
+            "#0  0x00007ffff in raise () from /lib/libc.so.6\n#4  0x0000555 in Net::forward (this=0x0) at net.cc:3";
+        assert_eq!(functions(debugger), ["Net::forward", "raise"]);
+        assert_eq!(functions("#1 in the list\n#2: fix the frame #3"), Vec::<String>::new());
     }
 
     #[test]

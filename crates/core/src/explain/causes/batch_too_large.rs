@@ -1,7 +1,7 @@
 //! The batch, or the activations of even a small one, are too large: what remains when nothing else explains a failed step.
 
 use super::super::case::Case;
-use super::super::phase::{Phase, creates, moved, trained};
+use super::super::phase::{Phase, creates, grows_trees, moved, trained};
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::{has, has_any};
 use super::super::traceback::is_own;
@@ -33,6 +33,11 @@ fn judge(case: &Case) -> Option<Claim> {
     if case.failure()?.sign.id == "tensorflow.batch" {
         return Claim::likely("what did not fit is the next batch itself, when tf.data put its rows together");
     }
+    if case.saw("tensorrt.context") && !case.saw("tensorrt.engine") {
+        return Claim::likely(
+            "the memory that an engine computes in did not fit: it is sized for the largest batch and shapes of its profile",
+        );
+    }
     if case.saw("ggml.kv_cache") {
         return Claim::likely(
             "the cache of keys and values did not fit: it grows with the context, not with the model",
@@ -55,6 +60,7 @@ fn judge(case: &Case) -> Option<Claim> {
     let inside = failure.frames.last().filter(|last| {
         case.place.is_none()
             && trained(&failure.frames)
+            && !grows_trees(&failure.frames)
             && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
     });
     if let Some(frame) = inside.filter(|_| {
@@ -75,11 +81,17 @@ fn judge(case: &Case) -> Option<Claim> {
         failure.sign.id == "xla.exhausted"
             && case.place.is_none()
             && frame.code.contains('(')
+            // What is computed without waiting fails where its result is looked at.
+            && !frame.code.starts_with("print(")
             && moved(&frame.code).is_none()
             && !creates(&frame.code)
     });
     if let Some(frame) = called {
         return Claim::likely(format!("what a compiled function computes did not fit ({})", frame.code));
+    }
+    // Before a program's name came to be there, the client said only that it ran one.
+    if failure.sign.id == "xla.exhausted" && has(&failure.text, "Execution of replica") && case.place.is_none() {
+        return Claim::likely("a compiled program was being run: what did not fit is what it computes");
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {
         return Claim::likely("the program's temporaries fill the device, as the compiler's own list says");
@@ -98,7 +110,7 @@ fn judge(case: &Case) -> Option<Claim> {
         .op
         .as_deref()
         .filter(|op| !has_any(op, &["_EagerConst", "IteratorGetNext", "Cast", "Const", "MakeIterator"]))
-        .filter(|op| !of_a_weight(op))
+        .filter(|op| !of_a_weight(op) && !of_anything(op))
     {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
@@ -121,11 +133,28 @@ fn of_a_weight(op: &str) -> bool {
     op.ends_with("/read") || has_any(op, &["/AssignMovingAvg", "ExponentialMovingAverage", "/RestoreV2"])
 }
 
+/// Operations of TensorFlow's that are run for anything; one inside of a model has a path.
+const ANYWHERE: [&str; 14] = [
+    "Add", "AddV2", "Sub", "Mul", "RealDiv", "Fill", "ConcatV2", "Pack", "Reshape", "Sqrt", "Square", "Sum", "Mean",
+    "Transpose",
+];
+
+/// Whether an operation that stands alone says nothing of where it came from.
+fn of_anything(op: &str) -> bool {
+    ANYWHERE.contains(&op)
+}
+
 /// A small request of XLA's, in a small program, is the last straw of something else; so is one of a host's whole memory.
 const LAST_STRAW_BYTES: u64 = 64 * MIB;
 
 /// What in the figures speaks against a batch that is too large.
 fn unexplained(case: &Case) -> Option<String> {
+    if case.failure()?.sign.id == "accelerate.zero" {
+        return Some(
+            "not even a batch of one fits; whether weights, the optimizer or one long sample is why is not said"
+                .to_owned(),
+        );
+    }
     let numbers = &case.numbers;
     let wanted = numbers.requested_bytes?;
     if let Some(free) = numbers.free_bytes.filter(|&free| free / 2 >= wanted && case.of(Resource::GpuMemory)) {

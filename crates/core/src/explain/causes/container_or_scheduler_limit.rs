@@ -23,6 +23,18 @@ fn judge(case: &Case) -> Option<Claim> {
     if case.failure().is_some_and(|failure| failure.sign.id == "dask.near_limit") && !case.saw("dask.paused") {
         claim.confidence = Confidence::Likely;
     }
+    // Workers die of a crash, too, and with the machine that they run on.
+    let died = case.failure().is_some_and(|failure| failure.sign.id == "dask.died");
+    if died && case.saw("native.segfault") {
+        claim.confidence = Confidence::Possible;
+        claim.because = vec!["workers died; one of them crashed, and that its memory ran out is not said".to_owned()];
+    } else if died && !["dask.limit", "dask.paused", "dask.near_limit"].iter().any(|sign| case.saw(sign)) {
+        claim.confidence = Confidence::Likely;
+        claim.because = vec![
+            "every worker that ran one task died; of what is not said, and its memory limit is the usual reason"
+                .to_owned(),
+        ];
+    }
     // The limit is where it ended; growth is why.
     if case.saw("brimful.leak") {
         claim.confidence = Confidence::Likely;

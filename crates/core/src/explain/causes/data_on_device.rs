@@ -1,7 +1,9 @@
 //! The whole data set was put on the device, where a batch at a time would do.
 
 use super::super::case::Case;
-use super::super::phase::{Moved, Phase, has_model, keeps_what_it_reads, moved, prepares_data, trained, trains};
+use super::super::phase::{
+    Moved, Phase, grows_trees, has_model, keeps_what_it_reads, moved, prepares_data, trained, trains,
+};
 use super::super::sign::Resource;
 use super::super::sizes::{has, has_any};
 use super::super::traceback::{Frame, is_own};
@@ -85,6 +87,9 @@ fn judge(case: &Case) -> Option<Claim> {
     let fits = |frame: &&Frame| fits_estimator(&frame.code);
     if let Some(frame) = frames().find(fits).filter(|_| case.place.is_none() && !has_model(&failure.frames)) {
         return Claim::likely(format!("an estimator holds all rows on the device ({})", frame.code));
+    }
+    if grows_trees(&failure.frames) && !has_model(&failure.frames) {
+        return Claim::likely("trees are grown on all rows at once, and these lie on the device");
     }
     let copied = failure.sign.id == "tensorflow.destination";
     let adapts = |frame: &&Frame| has(&frame.file, "data_adapter");

@@ -46,10 +46,9 @@ fn judge(case: &Case) -> Option<Claim> {
     let small = case.numbers.wanted_bytes().is_some_and(|bytes| bytes < SMALL_BYTES);
     if case.phase() == Some(Phase::LoadData) {
         let place = case.place.as_ref()?;
-        let a_sample = failure
-            .frames
-            .iter()
-            .any(|frame| has_any(&frame.file, &["utils/data/_utils/fetch.py", "utils/data/dataloader.py"]));
+        let loads = |files: &[&str]| failure.frames.iter().any(|frame| has_any(&frame.file, files));
+        let in_worker = loads(&["utils/data/_utils/fetch.py", "utils/data/_utils/worker.py"]);
+        let a_sample = in_worker || loads(&["utils/data/dataloader.py"]);
         // Code that computes with arrays names what it handles, and not how much of it there is.
         let computes = |frame: &Frame| has_any(&frame.code, &[" * ", " + ", " - ", " / ", "**"]);
         // Unless the function that does it is there to read the data.
@@ -59,7 +58,7 @@ fn judge(case: &Case) -> Option<Claim> {
                 "an array{of_array} was the last straw; what filled the memory before it is not said"
             ));
         }
-        if small && a_sample {
+        if (small && a_sample) || (case.numbers.wanted_bytes().is_none() && in_worker) {
             return Claim::possible(
                 "a sample or a batch of them was being read; what filled the memory before is not said",
             );

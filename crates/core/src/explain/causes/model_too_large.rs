@@ -30,9 +30,14 @@ fn judge(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
-    if case.phase() == Some(Phase::LoadModel) {
+    // An engine is built by trying kernels out, each with a workspace: what found no room is not said to be a weight.
+    let building = case.saw("tensorrt.no_kernel");
+    if case.phase() == Some(Phase::LoadModel) && !building {
         let place = case.place.as_ref()?;
         return Claim::likely(format!("it failed {} ({})", place.phase.name(), place.shown_by));
+    }
+    if case.saw("tensorrt.engine") && !building {
+        return Claim::likely("an engine was being read onto the device: its weights did not fit");
     }
     // llama.cpp takes what it needs for the weights and their cache before it computes; each line has all that was taken before it.
     let buffers = case.sightings.iter().filter(|seen| seen.sign.id == "metal.working_set" && case.saw("metal.oom"));

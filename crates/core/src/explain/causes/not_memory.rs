@@ -41,6 +41,9 @@ fn judge(case: &Case) -> Option<Claim> {
         }
         "scheduler.time" => "the job was ended because its time was over",
         "scheduler.preempted" => "the scheduler took the machine for another job",
+        "kubernetes.probe" => {
+            "Kubernetes restarted the container because it did not answer; why it did not is not said"
+        }
         "native.instruction" => "the program has instructions that this processor does not know",
         "user.interrupt" => "somebody ended it by hand (Ctrl-C)",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",

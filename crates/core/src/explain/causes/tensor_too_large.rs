@@ -56,12 +56,13 @@ fn judge(case: &Case) -> Option<Claim> {
             human(capacity)
         ));
     }
-    if wanted >= ABSURD_BYTES && !pool_backs_off(case) {
-        return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
-    }
     // Many rows are a data set, even if they are large.
     let rows = numbers.shape.as_ref().filter(|shape| shape.len() >= 2).map_or(0, |shape| shape[0]);
     let of_data = case.phase() == Some(Phase::LoadData) && rows >= MANY_SAMPLES;
+    let one_hot = case.failure()?.frames.iter().any(makes_one_hot);
+    if wanted >= ABSURD_BYTES && !pool_backs_off(case) && !(of_data && one_hot) {
+        return Claim::certain(format!("{} were asked for at once: more than any single device has", human(wanted)));
+    }
     if let Some(frame) = made_by_hand(case, wanted).filter(|_| wanted >= LARGE_BYTES && !of_data) {
         return Claim::likely(format!("one tensor of {} is made at once ({})", human(wanted), frame.code));
     }
@@ -132,6 +133,11 @@ fn squares(code: &str) -> bool {
 
 /// Code that makes a column for each class.
 const ONE_HOT: [&str; 6] = ["dummies", "one_hot", "onehot", "to_categorical", "np.eye(", "Binarizer"];
+/// Whether a frame does so.
+fn makes_one_hot(frame: &Frame) -> bool {
+    has_any(&frame.code, &ONE_HOT) || has_any(&frame.function, &ONE_HOT)
+}
+
 /// A square of fewer rows is small.
 const MANY_ROWS: u64 = 8000;
 
@@ -142,7 +148,7 @@ fn all_pairs(case: &Case) -> Option<Claim> {
     }
     let frames = &case.failure()?.frames;
     // A dense one-hot matrix of many classes is square, too, and is data.
-    if frames.iter().any(|frame| has_any(&frame.code, &ONE_HOT) || has_any(&frame.function, &ONE_HOT)) {
+    if frames.iter().any(makes_one_hot) {
         return None;
     }
     // Nearly as many columns as rows: a margin more or less, but a square all the same.

@@ -1,7 +1,7 @@
 //! A library found no room for its handle, its workspace or its buffers: they lie beside the framework's pool.
 
 use super::super::case::Case;
-use super::super::sign::Resource;
+use super::super::sign::{Resource, Weight};
 use super::super::sizes::has_any;
 use super::super::traceback::Frame;
 use super::{Cause, Claim, Code, said};
@@ -31,6 +31,13 @@ fn judge(case: &Case) -> Option<Claim> {
             "CUDA itself refused memory in a collective ({}): NCCL makes its buffers there, beside the framework's pool",
             frame.function
         ));
+    }
+    let refused = failure.sign.weight == Weight::Failure;
+    let tried_out = case.seen("tensorrt.no_kernel").or_else(|| case.seen("tensorrt.scratch"));
+    if let Some(seen) = tried_out.filter(|_| refused) {
+        let because =
+            "TensorRT found no room for the workspace of the kernels that it tries out while it builds an engine";
+        return Claim::likely(because).map(|claim| Claim { lines: vec![seen.line], ..claim });
     }
     said(case, Code::WorkspaceOrHandle, "")?;
     let because = match failure.sign.id {

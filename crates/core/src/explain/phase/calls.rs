@@ -49,7 +49,7 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
         }
         if ["to", "cuda", "half", "float", "bfloat16", "xpu", "npu"].contains(&call.method) {
             let moves = call.method == "cuda" || (call.method == "to" && names_a_device(code));
-            let model = any(&receiver, MODEL) || (moves && any(&receiver, WEIGHTS));
+            let model = any(&receiver, MODEL) || (moves && (any(&receiver, WEIGHTS) || moves_what_it_makes(code)));
             return if model { Some(Phase::LoadModel) } else { moves.then_some(Phase::MoveData) };
         }
         let class = call.method.starts_with(char::is_uppercase);
@@ -78,9 +78,29 @@ pub(super) fn of_code(code: &str) -> Option<Phase> {
     })
 }
 
+/// Whether a line of code moves an object of a class that it makes: `Segmenter(classes).cuda()`, `nn.Linear(8, 2).to(device)`. Tensors and batches
+/// are made that way, too.
+fn moves_what_it_makes(code: &str) -> bool {
+    let data = ["tensor", "variable", "batch", "array", "data", "image", "input", "inputs"];
+    let class =
+        |call: &Call<'_>| call.method.starts_with(char::is_uppercase) && call.method.contains(char::is_lowercase);
+    let made = calls(code).next().filter(class).is_some_and(|call| {
+        let named = words(call.method);
+        !any(&named, &data) && !any(&named, DATA)
+    });
+    made && [").cuda(", ").to(", ").half(", ").xpu("].iter().any(|moved| code.contains(moved))
+}
+
 /// Whether a line of code reads the state of an optimizer: `optimizer.load_state_dict(torch.load(path))`, `torch.load("optim.pt")`.
 pub(super) fn reads_optimizer(code: &str) -> bool {
     any(&words(code), OPTIMIZER) && calls(code).any(|call| ["load", "load_state_dict"].contains(&call.method))
+}
+
+/// Whether a line of code makes a second model of one, to go on beside it: `self.ema = deepcopy(model)`. The best so far is a checkpoint.
+pub(super) fn copies_model(code: &str) -> bool {
+    let Some((to, made)) = code.split_once(" = ") else { return false };
+    let second = any(&words(to), &["ema", "teacher", "target", "ref", "reference", "momentum", "average", "averaged"]);
+    second && made.contains("deepcopy(") && !made.contains("state_dict(")
 }
 
 /// Functions of NumPy's kind that make an array of a shape.
@@ -94,7 +114,8 @@ pub fn creates(code: &str) -> bool {
     calls(code).next().is_some_and(|call| CREATES.contains(&call.method) && !call.receiver.is_empty())
 }
 
-/// How many elements an array has that a line of code makes, where it writes all its sizes down: 6 of `torch.zeros(2, 3).cuda()`.
+/// How many elements an array has that a line of code makes, where it writes all its sizes down: 6 of `torch.zeros(2, 3).cuda()`
+/// and of `nn.Linear(2, 3).cuda()`.
 pub fn made_elements(code: &str) -> Option<u64> {
     let known = ["ones", "zeros", "full", "empty", "rand", "randn", "arange"];
     let call = calls(code).next().filter(|call| !call.receiver.is_empty())?;
@@ -104,7 +125,9 @@ pub fn made_elements(code: &str) -> Option<u64> {
     if let Some(count) = listed_numbers(inside).filter(|_| of_numbers) {
         return Some(count);
     }
-    if !class && !known.contains(&call.method) {
+    // A layer that is written down has as many weights.
+    let layer = call.method == "Linear";
+    if !class && !layer && !known.contains(&call.method) {
         return None;
     }
     let sizes = inside.trim_start_matches(['(', '[']).split([')', ']']).next()?;

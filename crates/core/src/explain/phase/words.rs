@@ -134,6 +134,27 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// Parts of LibTorch's symbols. The first that holds decides.
+pub(super) const NATIVE_SYMBOLS: &[(Phase, &[&str])] = &[
+    (Phase::Update, &["torch::optim::"]),
+    (Phase::Backward, &["autograd::Engine", "autograd::generated::", "backward"]),
+    (
+        Phase::LoadModel,
+        &[
+            "torch::jit::load", "torch::jit::import", "jit::Unpickler", "ScriptModuleDeserializer", "nn::Module::to",
+            "jit::Module::to", "torch::load",
+        ],
+    ),
+    (
+        Phase::Forward,
+        &[
+            "forward", "conv", "::mm::", "::bmm::", "addmm", "matmul", "linear", "_norm", "relu", "gelu", "silu",
+            "softmax", "upsample", "_pool", "attention", "embedding", "lstm", "jit::InterpreterState",
+            "jit::GraphFunction",
+        ],
+    ),
+];
+
 pub(super) const TRAIN: &[&str] = &[
     "train", "fit", "training_step", "train_step", "train_epoch", "training_loop", "do_train", "fit_generator",
     "train_on_batch", "_train", "_inner_training_loop", "train_one_epoch", "run_train", "train_model",

@@ -29,7 +29,8 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "out of memory", "out-of-memory", "outofmemory", "Error allocating", "Failed to allocate memory",
                 "Cannot allocate", "allocation failed", "User allocator error", "memory allocation failure",
-                "allocating <= available failed",
+                "allocating <= available failed", "not enough VRAM", "not enough GPU memory", "insufficient VRAM",
+                "insufficient GPU memory", "out of VRAM",
             ],
             Weight::Failure,
         )
@@ -189,7 +190,7 @@ fn says_so(text: &str) -> bool {
         text,
         &[
             "is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external",
-            ", using CPU", "... skipping",
+            ", using CPU", "... skipping", "memory errors",
         ],
     ) {
         return false;

@@ -148,11 +148,13 @@ pub const SIGNS: &[Sign] = &[
         read: dask,
         ..Sign::new(
             "dask.limit",
-            &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded", "KilledWorker"],
+            &["exceeded 95% memory budget", "memory budget. Restarting", "Worker exceeded"],
             Weight::Failure,
         )
         .dask_limit()
     },
+    // A task whose workers all died while they ran it: of its memory in most cases, of a crash or a stopped machine in others.
+    Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.died", &["KilledWorker"], Weight::Symptom) },
     Sign {
         resource: LIMIT,
         cause: CODE,
@@ -279,7 +281,7 @@ impl Sign {
     }
 
     const fn dask_limit(self) -> Sign {
-        Sign { also: &["memory", "KilledWorker"], ..self }
+        Sign { also: &["memory"], ..self }
     }
 
     const fn cloud(self) -> Sign {
@@ -319,7 +321,23 @@ fn slurm_bytes(found: Quantity) -> u64 {
     found.bytes().saturating_mul(if kilobytes { 1024 } else { 1 })
 }
 
+/// What a job asked for, in a row of `sacct`: `771204  preproc  OUT_OF_ME+  64G  0:125`, in older versions `64Gn` (of a node). What it used is there
+/// in kilobytes, or with a point.
+fn asked_in_row(text: &str) -> Option<u64> {
+    let row = after(text, "OUT_OF_ME")?;
+    let asked = |word: &&str| {
+        let figure = word.trim_end_matches('n');
+        let count = figure.trim_end_matches(['M', 'G', 'T']);
+        count.len() + 1 == figure.len() && !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let mut found = row.split([' ', '|']).filter(asked);
+    let first = found.next()?;
+    // A second one would be what it used.
+    found.next().is_none().then(|| quantity(first.trim_end_matches('n')).map(|found| found.bytes()))?
+}
+
 fn slurm(text: &str, numbers: &mut Numbers) {
+    numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| asked_in_row(text));
     let tail = after(text, "memory limit");
     if let Some((used, limit)) = tail.and_then(|tail| tail.split_once('>')) {
         numbers.capacity_bytes = quantity(limit).map(slurm_bytes);

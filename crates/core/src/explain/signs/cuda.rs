@@ -98,13 +98,6 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
-    // TensorRT tries kernels out, each with a workspace of its own.
-    Sign {
-        resource: Some(Resource::GpuMemory),
-        cause: Some(Code::WorkspaceOrHandle),
-        also: &["memory", "allocat"],
-        ..Sign::new("tensorrt.tactic", &["Skipping tactic"], Weight::Symptom)
-    },
     Sign {
         resource: Some(Resource::GpuMemory),
         cause: Some(Code::WorkspaceOrHandle),

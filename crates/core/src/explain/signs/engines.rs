@@ -1,11 +1,12 @@
-//! What runtimes and serving engines say of a device's memory where it is not CUDA's own: DirectML, OpenVINO, MLX, Gaudi, MindSpore, sglang, ExLlama.
+//! What runtimes and serving engines say of a device's memory where it is not CUDA's own: DirectML, OpenVINO, MLX, Gaudi, MindSpore, sglang, ExLlama,
+//! Stable Diffusion's web UI.
 //!
 //! Origin of the wordings: torch-directml, OpenVINO's `intel_gpu/runtime/engine.cpp`, MLX's `metal/allocator.cpp`, vLLM's pages on Gaudi, MindSpore's
 //! runtime actors, sglang's `schedule_batch.py` and `mem_cache`, ExLlamaV2's `model.py`.
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has};
+use super::super::sizes::{after, bytes_after, has, size_after};
 
 const GPU: Option<Resource> = Some(Resource::GpuMemory);
 
@@ -62,6 +63,16 @@ pub const SIGNS: &[Sign] = &[
         check: |text| !has(text, "Device"),
         read: mindspore,
         ..Sign::new("mindspore.host", &["memory isn't enough and alloc failed"], Weight::Failure)
+    },
+    // The web UI of Stable Diffusion counts what attention needs before it asks: `Need: 2.5GB free, Have:1.1GB free`.
+    Sign {
+        resource: GPU,
+        cause: Some(Code::BatchTooLarge),
+        read: |text, numbers| {
+            numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "Need:"));
+            numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, "Have:"));
+        },
+        ..Sign::new("webui.resolution", &["Not enough memory, use lower resolution"], Weight::Failure)
     },
     // The cache has no room for the tokens of the requests that run together.
     Sign {

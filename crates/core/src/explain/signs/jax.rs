@@ -74,7 +74,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Peak buffers:", "Largest program allocations", "BufferAssignment OOM Debugging", "Total hbm usage",
                 "HLO temp", "Total bytes used:", "hbm requirement", "parameter allocation:",
-                "preallocated temp allocation:", "    arguments  ",
+                "preallocated temp allocation:", "    arguments  ", "    program  ",
             ],
             Weight::Context,
         )
@@ -161,8 +161,13 @@ fn exhausted(text: &str, numbers: &mut Numbers) {
         .or_else(|| bytes_after(text, "Failed to allocate"));
     if numbers.shape.is_none() {
         if let Some((shape, dtype)) = shapes::xla_shape(text) {
-            numbers.shape = Some(shape);
-            numbers.dtype = Some(dtype.to_owned());
+            // The instruction that is named may be given, or give, other tensors than the one that did not fit.
+            let asked = numbers.requested_bytes.unwrap_or(0);
+            let named = Numbers { shape: Some(shape), dtype: Some(dtype.to_owned()), ..Numbers::default() };
+            if asked == 0 || named.may_come_to(asked) {
+                numbers.shape = named.shape;
+                numbers.dtype = named.dtype;
+            }
         } else if let Some(shape) = shapes::shape(text) {
             numbers.shape = Some(shape);
             numbers.dtype = shapes::dtype(text).map(str::to_owned);
@@ -252,5 +257,7 @@ fn breakdown(text: &str, numbers: &mut Numbers) {
     numbers.temporary_bytes = numbers
         .temporary_bytes
         .or_else(|| size_after(text, "preallocated temp allocation:"))
-        .or_else(|| size_after(text, "HLO temp"));
+        .or_else(|| size_after(text, "HLO temp"))
+        // What the compiler lays out for a program, of which nearly all is that; the list below has it alone, where it was not cut off.
+        .or_else(|| size_after(text, "    program  ").filter(|&bytes| bytes > 0));
 }

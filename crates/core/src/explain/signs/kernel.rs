@@ -6,6 +6,11 @@ use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{Quantity, after, has_any, has_word, number_after, quantity, size_after};
 
+/// How a shell says in its own language that a process was killed: English, Chinese, German, Russian, French, Italian, Polish, Japanese, Korean.
+const KILLED: &[&str] = &[
+    "Killed", "已杀死", "Getötet", "Убито", "Tué", "Processus arrêté", "Ucciso", "Unicestwiony", "強制終了", "죽었음",
+];
+
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
@@ -91,7 +96,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: exit,
-        ..Sign::new("shell.killed", &["Killed", "已杀死", "Getötet", "Убито", "Tué"], Weight::Symptom).of_a_shell()
+        ..Sign::new("shell.killed", KILLED, Weight::Symptom).of_a_shell()
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -233,8 +238,9 @@ fn shell(text: &str) -> bool {
         && words
             .windows(2)
             .any(|pair| pair[1].eq_ignore_ascii_case("killed") && pair[0].bytes().all(|byte| byte.is_ascii_digit()));
-    // As bash says it in Chinese, German, Russian and French.
-    let abroad = ["已杀死", "Getötet", "Убито", "Tué"].iter().any(|word| words.contains(word));
+    let abroad = KILLED[1..].iter().any(|word| {
+        words.contains(word) || (word.contains(' ') && line.contains(word) && words.len() <= MOST_OF_A_SHELL)
+    });
     let shells = [
         "zsh: killed", "fish: Job", "Killed signal terminated program", "(core dumped) Killed", "signal: Killed",
         "signal: killed",
@@ -242,6 +248,9 @@ fn shell(text: &str) -> bool {
     let said = shells.iter().any(|start| line.contains(start)) || line.ends_with("Killed: 9");
     alone || abroad || numbered || said
 }
+
+/// Words of a line of a shell's that says who was killed: where, which process, and the start of its command.
+const MOST_OF_A_SHELL: usize = 24;
 
 /// `Killed process 1234 (python)`: the kernel always names it; others say the same of what a user ended.
 fn names_the_victim(text: &str) -> bool {

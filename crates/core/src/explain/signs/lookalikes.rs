@@ -97,13 +97,28 @@ pub const SIGNS: &[Sign] = &[
         cause: NOT_MEMORY,
         ..Sign::new("scheduler.preempted", &["DUE TO PREEMPTION", "TERM_PREEMPT"], Weight::Denial)
     },
+    // Kubernetes kills with signal 9, too, whoever does not answer.
+    Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new(
+            "kubernetes.probe",
+            &["failed liveness probe, will be restarted", "failed startup probe, will be restarted"],
+            Weight::Denial,
+        )
+    },
     // A processor that does not know an instruction; CUDA's own are another matter (`cuda.illegal`).
     Sign {
         cause: NOT_MEMORY,
         check: |text| text.contains("Illegal instruction") || text.contains("trap invalid opcode"),
         ..Sign::new("native.instruction", &["Illegal instruction", "trap invalid opcode"], Weight::Denial)
     },
-    Sign { ..Sign::new("job.searched", &["Finished batch size finder"], Weight::Warning) },
+    Sign {
+        ..Sign::new(
+            "job.searched",
+            &["Finished batch size finder", "AutoBatch: Using batch-size", "AutoBatch: Using default batch-size"],
+            Weight::Warning,
+        )
+    },
     Sign {
         ..Sign::new(
             "job.retried",

@@ -14,16 +14,18 @@ pub mod numpy;
 pub mod programs;
 pub mod system;
 pub mod tensorflow;
+pub mod tensorrt;
 pub mod torch;
 
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 15] = [
+pub const REGISTRY: [&[Sign]; 16] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
     cuda::SIGNS,
+    tensorrt::SIGNS,
     engines::SIGNS,
     numpy::SIGNS,
     programs::SIGNS,

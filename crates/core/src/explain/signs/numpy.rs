@@ -73,7 +73,7 @@ pub const SIGNS: &[Sign] = &[
         read: native,
         unless: &[
             "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted",
-            "build and broadcast the table", "Skipping",
+            "build and broadcast the table", "Skipping", "use lower resolution",
         ],
         ..Sign::new(
             "native.enomem",
@@ -88,7 +88,11 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
         read: |text, numbers| {
-            numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "Requested memory:"));
+            numbers.requested_bytes = numbers
+                .requested_bytes
+                .or_else(|| bytes_after(text, "Requested memory:"))
+                // RMM, of its pool: `Maximum pool size exceeded (failed to allocate 5.215406 GiB)`
+                .or_else(|| size_after(text, "failed to allocate"));
             numbers.free_bytes = numbers.free_bytes.or_else(|| bytes_after(text, "Free memory:"));
         },
         ..Sign::new(

@@ -1,4 +1,4 @@
-//! What programs outside Python say: R, Julia, MATLAB, .NET, Node, DuckDB, ollama, TensorRT, llama.cpp on Metal, and the options that limit a heap.
+//! What programs outside Python say: R, Julia, MATLAB, .NET, Node, DuckDB, ollama, llama.cpp on Metal, and the options that limit a heap.
 //!
 //! Origin of the wordings: R's `memory.c`, CUDA.jl's `pool.jl`, DuckDB's `buffer_manager`, ollama's `server.go`, ggml's Metal backend, and
 //! MathWorks' and Oracle's manuals.
@@ -6,7 +6,7 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, number_after, quantity, size_after, size_before};
+use super::super::sizes::{after, has, number_after, quantity, size_after, size_before};
 use crate::bytes::MIB;
 
 const HOST: Option<Resource> = Some(Resource::HostMemory);
@@ -94,15 +94,6 @@ pub const SIGNS: &[Sign] = &[
             numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "total=\""));
         },
         ..Sign::new("ollama.figures", &["model request too large for system"], Weight::Context)
-    },
-    Sign {
-        resource: Some(Resource::GpuMemory),
-        read: |text, numbers| {
-            let asked = bytes_after(text, "Requested amount of GPU memory");
-            numbers.requested_bytes = numbers.requested_bytes.or(asked);
-        },
-        also: &["could not be allocated"],
-        ..Sign::new("tensorrt.request", &["Requested amount of GPU memory"], Weight::Failure)
     },
     Sign {
         resource: Some(Resource::GpuMemory),

@@ -5,12 +5,15 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, bytes_after, has, number_after, quantity, size_after, size_before};
+use super::super::sizes::{
+    Quantity, after, bytes_after, has, has_any, number_after, quantity, size_after, size_before,
+};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::GpuMemory),
+        check: |text| !is_advice(text),
         unless: &[
             "is not a failure", "will retry", "java.", "ray.exceptions.OutOfMemoryError", "If you encounter CUDA",
             "... ok", "CPU out of memory", "DefaultCPUAllocator", "would exceed allowed memory",
@@ -25,6 +28,17 @@ pub const SIGNS: &[Sign] = &[
                 "failed with error 2 out of memory", "Allocation on device", "MUSA out of memory", "MLU out of memory",
             ],
             Weight::Failure,
+        )
+    },
+    // Cut off before it says so: nothing else ends like this.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["out of memory", "OutOfMemoryError"],
+        read: device,
+        ..Sign::new(
+            "torch.cut_start",
+            &["reserved by PyTorch but unallocated", "reserved in total by PyTorch)"],
+            Weight::Symptom,
         )
     },
     // Cut off in the middle of these words.
@@ -70,6 +84,11 @@ pub const SIGNS: &[Sign] = &[
             &["Tried to allocate", "total capacity of", "MPS allocated:", "reserved by PyTorch", "already allocated"],
             Weight::Context,
         )
+    },
+    // Accelerate halves a batch as long as memory runs out.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        ..Sign::new("accelerate.zero", &["No executable batch size found, reached zero"], Weight::Failure)
     },
     // What vLLM and Ultralytics say of the device before they begin.
     Sign {
@@ -204,6 +223,13 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::GpuMemory),
+        cause: Some(Code::BatchTooLarge),
+        also: &["out of memory"],
+        read: device,
+        ..Sign::new("tgi.warmup", &["\"name\":\"warmup\"", "Warmup(Generation("], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::GpuMemory),
         cause: Some(Code::ModelTooLarge),
         ..Sign::new("transformers.offload", &["Some modules are dispatched on the CPU or the disk"], Weight::Failure)
     },
@@ -212,6 +238,12 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("triton.resources", &["out of resource: shared memory", "out of resource: triton"], Weight::Denial)
     },
 ];
+
+/// Whether a line speaks of running out of memory and does not report it: `If you see CUDA out of memory, use fewer images`.
+fn is_advice(text: &str) -> bool {
+    let reports = has_any(text, &["Tried to allocate", "Error:", "Error(", "OutOfMemoryErr", "what()"]);
+    !reports && has_any(text, &["if you ", "to avoid ", "in case of ", "might ", "when you "])
+}
 
 /// The figures of a failed allocation on a device, in every generation of the message.
 fn device(text: &str, numbers: &mut Numbers) {
