@@ -35,10 +35,10 @@ def truth(printed):
 
 
 @pytest.mark.parametrize("job", ["tf_leak.py", "torch_leak.py"])
-@pytest.mark.parametrize("kept_bytes", [1_000_000, 100_000])
-def test_a_leak_is_found_with_its_rate(tmp_path, job, kept_bytes):
-    said, printed = run(tmp_path, job, 700, kept_bytes)
-    assert truth(printed) > 0.8 * kept_bytes
+def test_a_small_leak_is_found_with_its_rate(tmp_path, job):
+    """One that is ten times as fast is the one below that meets the limit."""
+    said, printed = run(tmp_path, job, 700, 100_000)
+    assert truth(printed) > 80_000
     assert rate(said) == pytest.approx(truth(printed), rel=0.1), said
     assert "700 training steps" in said
 
