@@ -28,6 +28,8 @@ struct Expected {
 
 impl Lowering<'_> {
     /// Rewrites the sums whose terms are alive at the moment of the largest expected use.
+    ///
+    /// Decided for the job's own batch: a search over other batches keeps what was decided.
     pub(super) fn accumulate_sums(&mut self) {
         let batch = self.job.micro_batch();
         for round in 0..ROUNDS {
