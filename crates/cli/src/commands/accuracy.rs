@@ -22,9 +22,9 @@ use crate::model_file;
 const SMALL_BYTES: u64 = 32 * MIB;
 
 /// The files in the order in which they were measured; others come behind them.
-const ORDER: [&str; 4] = [
+const ORDER: [&str; 5] = [
     "tensorflow_cpu_bfc.jsonl", "tensorflow_cpu_bfc_more.jsonl", "tensorflow_cpu_bfc_third.jsonl",
-    "tensorflow_cpu_bfc_fourth.jsonl",
+    "tensorflow_cpu_bfc_fourth.jsonl", "tensorflow_cpu_bfc_fifth.jsonl",
 ];
 
 /// One measured run and its prediction.
@@ -96,16 +96,17 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
     Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes })
 }
 
-/// What `brimful plan --device cpu` answers.
+/// What `brimful plan --device cpu` answers. A file that is compiled with the row's optimizer says its settings, too.
 fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<u64> {
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, overrides: Vec::new() };
     let losses = source.compiled().losses.clone();
+    let compiled = source.compiled().optimizer.clone().filter(|compiled| compiled.name == optimizer);
     let device = Device::find("cpu")?.clone();
     let job = Job {
         batch,
-        optimizer: OptimizerConfig::named(optimizer),
+        optimizer: compiled.unwrap_or_else(|| OptimizerConfig::named(optimizer)),
         losses,
         mode: Mode::Training,
         processor: Processor::Cpu { threads: CPU_THREADS },

@@ -107,7 +107,9 @@ impl Geometry<'_> {
             return (vec![], vec![], vec![]);
         }
         if self.kernel.len() == 3 {
-            return (vec![], vec![], self.cpu_scratch_3d());
+            // A single volume is not taken in parts.
+            let input = self.cpu_scratch_3d(self.batch == 1);
+            return (vec![], input, self.cpu_scratch_3d(false));
         }
         let element = self.dtype.bytes();
         if self.groups > 1 {
@@ -132,15 +134,16 @@ impl Geometry<'_> {
     }
 
     /// Volumes: columns for as many samples as fill the machine's last-level cache, unless that is more than 25 times the
-    /// tensors themselves (conv_grad_ops_3d.cc, `Conv3DCustomBackpropFilterOp`).
-    fn cpu_scratch_3d(&self) -> Vec<Size> {
+    /// tensors themselves (conv_grad_ops_3d.cc, `Conv3DCustomBackpropFilterOp`, `Conv3DCustomBackpropInputOp`).
+    fn cpu_scratch_3d(&self, alone: bool) -> Vec<Size> {
         let positions = self.result.elements() / self.channels.1.max(1);
         let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
         let columns = positions.saturating_mul(patch);
         let results = self.result.elements();
         let filter = patch.saturating_mul(self.channels.1);
         let work = columns.saturating_add(results).saturating_add(filter).max(1);
-        let buffer = (LAST_LEVEL_CACHE_BYTES / self.dtype.bytes()).div_ceil(work).saturating_mul(columns);
+        let volumes = if alone { 1 } else { (LAST_LEVEL_CACHE_BYTES / self.dtype.bytes()).div_ceil(work) };
+        let buffer = volumes.saturating_mul(columns);
         let tensors = self.image_elements.saturating_add(results).saturating_mul(self.batch).saturating_add(filter);
         if buffer / tensors.max(1) > 25 { vec![] } else { vec![Size::fixed(buffer.saturating_mul(self.dtype.bytes()))] }
     }

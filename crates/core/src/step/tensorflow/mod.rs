@@ -11,11 +11,12 @@ mod loss;
 mod math;
 mod optimizers;
 mod rewrite;
+mod sums;
 
 use rustc_hash::FxHashMap;
 
 use super::graph::{Graph, Kernel, ValueId, Variable, VariableId};
-use super::{Job, Mode};
+use super::{Job, Mode, Processor};
 use crate::model::{DType, Model, Note, Shape, TensorId, WeightId};
 use crate::trace::{Phase, Role};
 
@@ -80,6 +81,9 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
     rewrite::push_constants_down(&mut lowering.graph);
     let outputs = lowering.outputs();
     rewrite::prune(&mut lowering.graph, job.mode, &outputs);
+    if matches!(job.processor, Processor::Cpu { .. }) {
+        lowering.accumulate_sums();
+    }
     lowering.graph.finish();
     (lowering.graph, lowering.notes)
 }
