@@ -144,9 +144,6 @@ class Ahead:
         type(model).jax_state_sync(model)
 
     def _begin(self, values: tuple, data: Any, inside: tuple, rows: int) -> tuple:
-        while len(self._begun) >= max(1, self._backend.runs_ahead):
-            if not self._settle(self._begun[0]):
-                return self._train(self.current(values), iter([data]))
         if not self._begun:
             values = self.current(values)
         try:
@@ -161,6 +158,9 @@ class Ahead:
             begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
             self._begun.append(begun)
             self._last = begun
+            # Not before this one is begun: right after a state was let go, to begin a program took half as long again (on an H200).
+            while len(self._begun) > max(1, self._backend.runs_ahead - 1):
+                self._settle(self._begun[0])
             return begun.logs, begun.after
         went_well = self._settle()
         values = self.current(values)
