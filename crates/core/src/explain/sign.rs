@@ -157,7 +157,7 @@ pub struct Numbers {
     /// Held by this process, with what lies outside the allocator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<u64>,
-    /// Other processes on the device.
+    /// Processes that are listed as on the device: others, and in a container perhaps this one, if `process_bytes` is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherProcess>,
     /// `GPU 0`, `/device:GPU:0`, `hbm`.

@@ -77,6 +77,8 @@ impl Explanation {
             .iter()
             .map(|process| format!("{} (process {})", human(process.bytes), process.pid))
             .collect();
+        // Without a figure of its own, this process may be one of them: in a container PyTorch cannot tell.
+        let listed = if numbers.process_bytes.is_some() { "others" } else { "processes" };
         let rows = [
             ("asked for", size(numbers.requested_bytes)),
             ("tensor", shape),
@@ -91,7 +93,7 @@ impl Explanation {
             ("program: given", size(numbers.argument_bytes)),
             ("program: computes", size(numbers.temporary_bytes)),
             ("this process", size(numbers.process_bytes)),
-            ("others", (!others.is_empty()).then(|| others.join(", "))),
+            (listed, (!others.is_empty()).then(|| others.join(", "))),
             ("device", numbers.device.clone()),
             ("operation", numbers.op.clone()),
             ("process", numbers.process.clone()),
