@@ -104,9 +104,9 @@ def answer(run):
 
 def crashed_below(backend, run):
     """Whether C++ below the framework's allocator asked, while the memory was taken, for a few bytes that it cannot do without: TensorFlow
-    writes through what it did not get, JAX says so. Only where the whole process is limited, and it says nothing of us."""
-    bad_alloc = run.returncode == -signal.SIGABRT and "std::bad_alloc" in run.stderr
-    return bad_alloc or (backend == "tensorflow" and run.returncode == -signal.SIGSEGV)
+    writes through what it did not get, JAX and its compiler say so. Only where the whole process is limited, and it says nothing of us."""
+    said = any(words in run.stderr for words in ("std::bad_alloc", "LLVM ERROR: Unable to allocate"))
+    return (said and run.returncode == -signal.SIGABRT) or (backend == "tensorflow" and run.returncode == -signal.SIGSEGV)
 
 
 @pytest.fixture(scope="session")
