@@ -26,14 +26,10 @@ test: ## Everything that CI runs
 	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
 	$(MAKE) --no-print-directory test-python
 
-# Clippy's compiler does both: the lints, and what is run then. By itself it would go through all dependencies once more. Benches are compiled
-# and not run.
-rust: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
-rust: export RUSTFLAGS := -D warnings
+# One after the other: they wait for each other's lock.
 rust:
-	cargo fmt --all --check
-	$(CARGO) test --workspace --all-targets --no-run
-	$(CARGO) test --workspace
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test-rust
 
 test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	$(CARGO) test --workspace

@@ -4,6 +4,7 @@
 
 use brimful_core::bytes::GIB;
 use brimful_core::explain::{Code, Explanation, explain};
+use brimful_core::report::Style;
 
 fn said(log: &str) -> Explanation {
     explain(log.as_bytes())
@@ -372,4 +373,21 @@ fn a_page_has_quotes_of_its_own() {
     let log = refused("main.py", "<module>", "loss.backward()");
     let page = log.replace('"', "&quot;").replace("<module>", "&lt;module&gt;");
     assert_eq!((cause(&log), cause(&page)), (Some(Code::BatchTooLarge), Some(Code::BatchTooLarge)));
+}
+
+#[test]
+fn this_process_may_be_one_of_those_that_are_listed() {
+    let log = |own: &str| {
+        format!(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 14.75 GiB of which 1.21 GiB is \
+             free. Process 1234 has 13.53 GiB memory in use. {own}Of the allocated memory 12.90 GiB is allocated by PyTorch, and 120.00 MiB is \
+             reserved by PyTorch but unallocated."
+        )
+    };
+    let row = |log: &str, label: &str| {
+        let text = said(log).to_text(Style { width: 80, colour: false });
+        text.lines().any(|line| line.trim_start().starts_with(label) && line.contains("process 1234"))
+    };
+    assert!(row(&log(""), "processes "));
+    assert!(row(&log("Including non-PyTorch memory, this process has 13.10 GiB memory in use. "), "others "));
 }

@@ -13,9 +13,10 @@ from brimful.fitting import failure, sizing
 
 from .. import batches
 
-#: Steps that are begun at most before the first of them is done: the wake-up after each is then waited for by nobody.
+#: Steps that are begun at most before the first of them is done: the wake-up after each is then waited for by nobody. On an H200 32 were no
+#: faster.
 BEGUN_AT_ONCE = 8
-#: More than two of them may take this share of the room: what short steps need is small.
+#: More than two of them may take this share of the room, a choice: what short steps need is small.
 BEGUN_SHARE = 1 / 16
 
 #: Programs that are compiled at most to find the size; each takes as long as the first step.

@@ -16,7 +16,7 @@ use crate::trace::Role;
 
 /// TensorFlow says of every CPU that it has 256 MiB, and takes action above 80 % of them (threadpool_device_factory.cc).
 const ALARM_BYTES: u64 = (256 << 20) / 10 * 8;
-/// How often the graph optimizer goes over the graph.
+/// How often the graph optimizer goes over the graph (rewriter_config.proto, `meta_optimizer_iterations`: two by default).
 const ROUNDS: u32 = 2;
 
 /// The moment at which the graph optimizer expects the most memory to be in use.
