@@ -20,6 +20,8 @@ BACKEND = keras.backend.backend()
 WIDTH, INPUTS, OUTPUTS, BATCH = json.loads(sys.argv[1]).get("shape", [8192, 64, 64, 96])
 #: Of the table of an embedding.
 TOKENS = 2048
+#: So much of what a framework said is kept: of steps that were begun on one that failed, JAX puts each one's words before the cause.
+MESSAGE_CHARS = 1000
 
 
 class Moments:
@@ -286,7 +288,7 @@ def wrap(made):
         release()
 
     def recovered(kind, batch, rows, progress, said):
-        MOMENTS.failures.append((MOMENTS.step, progress.trying, progress.done, said[:160]))
+        MOMENTS.failures.append((MOMENTS.step, progress.trying, progress.done, said[:MESSAGE_CHARS]))
         try:
             failed(kind, batch, rows, progress, said)
         finally:
@@ -324,7 +326,7 @@ def wrap_ahead(made, backend):
         return said
 
     def recovered():
-        MOMENTS.failures.append((MOMENTS.step, made.kinds["train"].size.size, 0, MOMENTS.said[-1][:160]))
+        MOMENTS.failures.append((MOMENTS.step, made.kinds["train"].size.size, 0, MOMENTS.said[-1][:MESSAGE_CHARS]))
         failed()
 
     jax_ahead.Ahead.step, made.failed_ahead = begun, recovered
