@@ -3,10 +3,10 @@
 import functools
 import json
 import os
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import forked
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
@@ -30,8 +30,7 @@ def environment(limit_mib=PLENTY_MIB):
 
 def run_script(name, *args, limit_mib=PLENTY_MIB):
     """Runs a script of this folder in a process of its own."""
-    command = [sys.executable, str(HERE / name), *map(str, args)]
-    return subprocess.run(command, env=environment(limit_mib), capture_output=True, text=True, timeout=300)
+    return forked.run(HERE / name, *args, env=environment(limit_mib), timeout=300)
 
 
 @dataclass

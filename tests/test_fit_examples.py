@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import framework
 import numpy
 import pages
@@ -103,16 +104,17 @@ def said(job):
     return job.stderr + job.stdout
 
 
-def three_runs(case, folder, environment, unlimited_mib=None):
+def three_runs(case, folder, environment, modules, unlimited_mib=None):
     """Plainly under the limit, with brimful under the limit, plainly without one. In double precision not the first: that the second took
     its batches in parts says as much."""
 
     def job(kept, script, limit_mib):
         options = [*(["--limit-mib", limit_mib] if limit_mib else []), *(["--float64"] if case.double else [])]
-        command = [sys.executable, JOB, case.folder / script, *options, "--keep", folder / kept]
+        command = [JOB, case.folder / script, *options, "--keep", folder / kept]
+        settings = {**os.environ, **environment, "BRIMFUL_CACHE": str(folder / "cache")}
         if kept == "brimful" and case.as_it_stands:
-            command = [sys.executable, "-m", "brimful", "fit", "--", *command]
-        return run(command, {**os.environ, **environment, "BRIMFUL_CACHE": str(folder / "cache")})
+            return run([sys.executable, "-m", "brimful", "fit", "--", sys.executable, *command], settings)
+        return forked.run(*command, env=settings, timeout=600, modules=modules)
 
     fitted = "plain.py" if case.as_it_stands else "with_brimful.py"
     jobs = [("limited", "plain.py", case.limit_mib), ("brimful", fitted, case.limit_mib), ("plain", "plain.py", unlimited_mib)]
@@ -209,7 +211,7 @@ def assert_model_is_the_scripts(case, folder, brimful_command):
 
 @pytest.mark.parametrize("case", TENSORFLOW, ids=str)
 def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path, brimful_command):
-    limited, fitted, whole = three_runs(case, tmp_path, {}, framework.PLENTY_MIB)
+    limited, fitted, whole = three_runs(case, tmp_path, framework.environment(), ["keras"], framework.PLENTY_MIB)
     assert_same_training(case, tmp_path, fitted, whole)
     if case.double:
         assert re.search(r"running (?!1 ×)\d+ ×|ran out of memory", said(fitted)), said(fitted)[-3000:]
@@ -226,7 +228,7 @@ def test_a_keras_example_trains_where_it_ran_out_of_memory(case, tmp_path, brimf
 
 @pytest.mark.parametrize("case", TORCH, ids=str)
 def test_a_torch_example_trains_where_it_ran_out_of_memory(case, tmp_path, brimful_command):
-    limited, fitted, whole = three_runs(case, tmp_path, {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "2"})
+    limited, fitted, whole = three_runs(case, tmp_path, {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "2"}, ["torch"])
     assert_same_training(case, tmp_path, fitted, whole)
     if case.double:
         assert re.search(r"running (?!1 ×)\d+ ×|ran out of memory", said(fitted)), said(fitted)[-3000:]

@@ -12,11 +12,10 @@ import collections
 import functools
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import forked
 import pytest
 
 pytest.importorskip("keras")
@@ -88,10 +87,10 @@ def results(backend):
             "JAX_ENABLE_X64": "1",
             # Compiling takes far longer than running.
             "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+            "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
         }
         names = [f"{kind}-{seed}" for kind in TOLERANCE for seed in seeds(backend, kind)]
-        command = [sys.executable, str(HERE / "keras_fit_job.py"), "gradients,checks", *names]
-        run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, timeout=1800)
+        run = forked.run(HERE / "keras_fit_job.py", "gradients,checks", *names, env={**os.environ, **settings}, timeout=1800)
     found = {line["name"]: line for line in map(json.loads, run.stdout.splitlines())}
     assert run.returncode == 0, f"after {len(found)} cases:\n{run.stderr[-3000:]}"
     return found

@@ -10,10 +10,9 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import forked
 import numpy as np
 import pytest
 from framework import HERE, environment
@@ -91,8 +90,7 @@ def settings(backend, pool_mib, cache):
 
 
 def python(script, *args, env, timeout=280):
-    command = [sys.executable, str(HERE / script), *map(str, args)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
+    return forked.run(HERE / script, *args, env=env, timeout=timeout)
 
 
 def answer(run):

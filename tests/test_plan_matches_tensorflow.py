@@ -4,7 +4,8 @@ import pytest
 from framework import MIB, train
 from keras_models import CASES
 
-#: Kernels run in parallel, so peaks differ from step to step and from run to run: four dozen steps come near the largest.
+#: Kernels run in parallel, so peaks differ from step to step and from run to run: four dozen steps come near the largest, and fewer where a
+#: dozen of them brought nothing new.
 #: This proves that the whole way from a saved file to a number holds on this machine; how close predictions are is judged on
 #: recorded runs, which do not change (`test_accuracy.py`).
 STEPS, SHARE, BYTES = 48, 0.20, 4 * MIB

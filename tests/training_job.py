@@ -16,6 +16,8 @@ from keras_models import CASES
 
 #: As many threads as Brimful counts with, whatever machine this is.
 THREADS = 2
+#: So many steps without a larger peak, and a larger one is no longer looked for.
+QUIET_STEPS = 12
 
 
 def unaligned(array):
@@ -46,7 +48,8 @@ def train(job):
     model.compile(optimizer, case.loss, jit_compile=False)
     x, y = map(unaligned, batch_for(case, model, job["batch"]))
     peaks = []
-    for _ in range(job["steps"]):
+    # Not all of them, once a row of them has brought nothing new.
+    while len(peaks) < job["steps"] and (len(peaks) < QUIET_STEPS or max(peaks) > max(peaks[:-QUIET_STEPS], default=0)):
         tf.config.experimental.reset_memory_stats("CPU:0")
         model.train_on_batch(x, y)
         peaks.append(tf.config.experimental.get_memory_info("CPU:0")["peak"])

@@ -4,6 +4,7 @@ tf_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program without t
 """
 
 import sys
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +14,7 @@ steps, kept_bytes = int(sys.argv[1]), int(sys.argv[2])
 BATCH = 256
 width = max(kept_bytes // (4 * BATCH), 16)
 
-# The body makes a step last some ten milliseconds, as steps do.
-body = [tf.keras.layers.Dense(1024, activation="relu") for _ in range(3)]
+body = [tf.keras.layers.Dense(256, activation="relu") for _ in range(3)]
 model = tf.keras.Sequential([tf.keras.Input((16,)), *body, tf.keras.layers.Dense(width, activation="relu")])
 optimizer = tf.keras.optimizers.SGD(1e-3)
 inputs = tf.constant(np.random.default_rng(0).random((BATCH, 16), np.float32))
@@ -35,4 +35,6 @@ for number in range(1, steps + 1):
     if kept_bytes:
         kept.append(activations)
     truth.step(number)
+    # A step lasts some ten milliseconds, as steps do. Work would last as long, but take the cores.
+    time.sleep(0.01)
 truth.say()

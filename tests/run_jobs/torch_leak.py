@@ -4,6 +4,7 @@ torch_leak.py STEPS KEPT_BYTES       KEPT_BYTES is 0 for the same program withou
 """
 
 import sys
+import time
 
 import torch
 from truth import Truth
@@ -13,9 +14,9 @@ BATCH = 256
 width = max(kept_bytes // (4 * BATCH), 16)
 
 torch.set_num_threads(1)
-body = [torch.nn.Linear(16, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
+body = [torch.nn.Linear(16, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
 body = torch.nn.Sequential(*body)
-head = torch.nn.Linear(1024, width)
+head = torch.nn.Linear(256, width)
 optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], 1e-3)
 inputs = torch.rand(BATCH, 16)
 total, truth = 0.0, Truth()
@@ -29,4 +30,6 @@ for number in range(1, steps + 1):
     drift = torch.sigmoid(outputs.detach().requires_grad_()).mean()
     total += drift if kept_bytes else drift.item()
     truth.step(number)
+    # A step lasts some ten milliseconds, as steps do. Work would last as long, but take the cores.
+    time.sleep(0.01)
 truth.say()
