@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-# Of make's jobs, which it could not take one of, Cargo is not told.
+# Of make's jobs, which it could not take one of, Cargo is not told; nor is what starts Cargo, or a make of its own.
 CARGO := env -u MAKEFLAGS cargo
 
 .DEFAULT_GOAL := help
@@ -20,11 +20,11 @@ demo: package ## The story of a job that does not fit: planned, run, explained, 
 	$(VENV)/bin/python tools/demo.py
 
 # What is compiled once gains nothing from being kept in pieces for the next time: a third of its compiling would go into that.
-# The environment of the tests comes over the network, without a word, while the crates are compiled.
+# Side by side, since each of the two has much that only one core works on, or none. Their words would mix: each says all when it is done.
 test: export CARGO_INCREMENTAL := 0
 test: ## Everything that CI runs
-	$(MAKE) --no-print-directory --jobs=2 rust $(VENV)/ready
-	$(MAKE) --no-print-directory test-python
+	@echo "Rust and Python are tested side by side: the output of each comes when it is done, in 10 to 25 minutes."
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target rust test-python
 
 # One after the other: they wait for each other's lock.
 rust:
@@ -35,7 +35,7 @@ test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	$(CARGO) test --workspace
 
 test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
-	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
+	env -u MAKEFLAGS $(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 # The pages are tested in a real browser; where none can be had, those tests are skipped by name, and nothing fails.
 browser: ## Install Chromium for the tests of pages, where that is allowed
@@ -45,7 +45,7 @@ browser: ## Install Chromium for the tests of pages, where that is allowed
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
 package: $(VENV)/ready ## Build the Python package and install it into .venv
-	PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
+	env -u MAKEFLAGS PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 
 # Made anew when the requirements change, and only then.
 $(VENV)/ready: tests/requirements.txt

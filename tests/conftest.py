@@ -29,11 +29,17 @@ BINARY = ROOT / "target" / "release" / "brimful"
 #: Files that take minutes, the longest first. Two workers take a file each in this order: a long one that came last would keep one of
 #: them busy while the other has nothing left to do.
 LONGEST = (
-    "test_keras_gradients.py",
-    "test_keras_recovery.py",
     "test_fit_examples.py",
-    "test_fit_command.py",
+    "test_keras_recovery.py",
     "test_docs.py",
+    "test_keras_gradients.py",
+    "test_torch_accuracy.py",
+    "test_real_out_of_memory.py",
+    "test_run.py",
+    "test_data_budget.py",
+    "test_agent.py",
+    "test_plan_matches_tensorflow.py",
+    "test_fit_command.py",
     "test_demo.py",
     "test_data_frameworks.py",
 )
