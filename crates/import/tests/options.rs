@@ -313,7 +313,7 @@ fn frozen_layers_are_frozen_all_the_way_down() {
 fn regularizers_are_marked() {
     let model = model("keras_extra/regularized.json");
     let marked: Vec<(&str, bool)> =
-        model.weights.iter().map(|weight| (weight.name.as_str(), weight.regularized)).collect();
+        model.weights.iter().map(|weight| (weight.name.as_str(), weight.penalty.is_some())).collect();
     assert_eq!(marked, [("kernel", true), ("bias", true), ("kernel", true), ("bias", false)]);
     assert_eq!(model.ops.iter().filter(|op| op.kind == OpKind::ActivityRegularization).count(), 2);
 }
