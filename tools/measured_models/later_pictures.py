@@ -25,9 +25,7 @@ def cifar_resnet(keras):
 
     def convolution(x, channels, stride=1, size=3):
         decay = keras.regularizers.L2(1e-4)
-        return L.Conv2D(
-            channels, size, strides=stride, padding="same", kernel_initializer="he_normal", kernel_regularizer=decay
-        )(x)
+        return L.Conv2D(channels, size, strides=stride, padding="same", kernel_initializer="he_normal", kernel_regularizer=decay)(x)
 
     x = L.Activation("relu")(L.BatchNormalization()(convolution(inputs, 16)))
     for stage, channels in enumerate((16, 32, 64)):
