@@ -1,14 +1,17 @@
 """The jobs that `measure_tensorflow.py` measures: which models, with which batch, optimizer and precision."""
 
-from . import earlier, fifth
+from . import earlier, fifth, sixth
 
-JOBS = [*earlier.JOBS, *fifth.JOBS]
+JOBS = [*earlier.JOBS, *fifth.JOBS, *sixth.JOBS]
+
+# Those whose batches follow from their inputs; their files are archives.
+ARCHIVED = {**fifth.MODELS, **sixth.MODELS}
 
 
 def prepare(keras, numpy, name, batch):
     """The model of this name, its loss as a row names it, the loss for `compile`, and a batch."""
-    if name in fifth.MODELS:
-        build, loss = fifth.MODELS[name]
+    if name in ARCHIVED:
+        build, loss = ARCHIVED[name]
         model = build(keras)
         return model, loss, fifth.loss_of(keras, loss), fifth.batch_of(numpy, model, loss, batch)
     build, kind, shape, target = earlier.MODELS[name]
@@ -18,4 +21,4 @@ def prepare(keras, numpy, name, batch):
 
 def first_job(name):
     """The job whose settings the model's file has, if it is an archive."""
-    return next(job for job in JOBS if job[0] == name) if name in fifth.MODELS else None
+    return next(job for job in JOBS if job[0] == name) if name in ARCHIVED else None

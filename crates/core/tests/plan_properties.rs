@@ -46,7 +46,7 @@ impl Building {
             .iter()
             .map(|(name, dims, trainable)| {
                 let (name, dims) = ((*name).to_owned(), dims.clone());
-                let weight = Weight { layer, name, dims, dtype: self.store, trainable: *trainable, regularized: false };
+                let weight = Weight { layer, name, dims, dtype: self.store, trainable: *trainable, penalty: None };
                 self.model.weights.push(weight);
                 WeightId(self.model.weights.len() as u32 - 1)
             })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
-    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Reduction, RnnCell, Shape,
+    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Penalty, Reduction, RnnCell, Shape,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
 
@@ -312,9 +312,11 @@ fn frozen_layers_are_frozen_all_the_way_down() {
 #[test]
 fn regularizers_are_marked() {
     let model = model("keras_extra/regularized.json");
-    let marked: Vec<(&str, bool)> =
-        model.weights.iter().map(|weight| (weight.name.as_str(), weight.regularized)).collect();
-    assert_eq!(marked, [("kernel", true), ("bias", true), ("kernel", true), ("bias", false)]);
+    let marked: Vec<(&str, Option<Penalty>)> =
+        model.weights.iter().map(|weight| (weight.name.as_str(), weight.penalty)).collect();
+    let penalty = |sizes, squares| Some(Penalty { sizes, squares });
+    let (l1, l2, both) = (penalty(true, false), penalty(false, true), penalty(true, true));
+    assert_eq!(marked, [("kernel", l2), ("bias", l1), ("kernel", both), ("bias", None)]);
     assert_eq!(model.ops.iter().filter(|op| op.kind == OpKind::ActivityRegularization).count(), 2);
 }
 

@@ -43,8 +43,17 @@ pub struct Weight {
     pub dtype: DType,
     /// Whether the optimizer updates it.
     pub trainable: bool,
-    /// Whether a regularizer adds a term of this weight to the loss.
-    pub regularized: bool,
+    /// What a regularizer adds to the loss for this weight.
+    pub penalty: Option<Penalty>,
+}
+
+/// A regularizer's term: sums over a weight's elements. Other regularizers are taken for one of squares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Penalty {
+    /// Of absolute values (L1).
+    pub sizes: bool,
+    /// Of squares (L2).
+    pub squares: bool,
 }
 
 impl Weight {

@@ -4,7 +4,7 @@
 //! checks it: a function in `layers/` gets positive sizes, axes within bounds and shapes of the right rank, or an error that
 //! names the layer.
 
-use brimful_core::model::{DType, LayerId, Op, OpKind, Shape, TensorId, Weight, WeightId};
+use brimful_core::model::{DType, LayerId, Op, OpKind, Penalty, Shape, TensorId, Weight, WeightId};
 
 use super::build::{Builder, Hints, MAX_OPS, Scope, join};
 use super::config::LayerDef;
@@ -223,21 +223,22 @@ impl<'d> Cx<'_, 'd> {
             }
             return self.fail(format!("its weight '{name}' has shape {known:?} but this call needs {dims:?}"));
         }
-        let (dtype, trainable, regularized) = match how {
+        let (dtype, trainable, penalty) = match how {
             WeightKind::Trainable(regularizer) => {
-                (self.policy.variable, self.trainable, regularizer.is_some_and(|key| self.has(key)))
+                let regularizer = regularizer.and_then(|key| self.get(key));
+                (self.policy.variable, self.trainable, regularizer.map(penalty_of))
             }
-            WeightKind::State => (self.policy.variable, false, false),
+            WeightKind::State => (self.policy.variable, false, None),
             // What TensorFlow's random ops take.
-            WeightKind::Seed => (DType::Int64, false, false),
-            WeightKind::Typed(dtype) => (dtype, false, false),
+            WeightKind::Seed => (DType::Int64, false, None),
+            WeightKind::Typed(dtype) => (dtype, false, None),
         };
         if self.builder.model.weights.len() >= MAX_OPS {
             return Err(ImportError::TooMany { what: "weights", limit: MAX_OPS, layer: self.path.clone() });
         }
         let id = WeightId(self.builder.model.weights.len() as u32);
         let weight =
-            Weight { layer: self.layer, name: name.to_owned(), dims: dims.to_vec(), dtype, trainable, regularized };
+            Weight { layer: self.layer, name: name.to_owned(), dims: dims.to_vec(), dtype, trainable, penalty };
         self.builder.model.weights.push(weight);
         self.builder.weights_of[self.layer.0 as usize].push(id);
         Ok(id)
@@ -358,4 +359,12 @@ pub(super) enum WeightKind<'a> {
     Seed,
     /// Not trainable, of a type of its own.
     Typed(DType),
+}
+
+/// The sums that a regularizer takes: a factor of 0 leaves one out (keras/src/regularizers, `L1L2`).
+fn penalty_of(regularizer: &Json) -> Penalty {
+    let factor = |key: &str| regularizer.get("config").and_then(|config| config.get(key)).and_then(Json::as_float);
+    let sizes = factor("l1").is_some_and(|factor| factor != 0.0);
+    let squares = factor("l2").is_some_and(|factor| factor != 0.0);
+    Penalty { sizes, squares: squares || !sizes }
 }

@@ -44,11 +44,16 @@ impl Lowering<'_> {
             seeds.push(self.loss(&loss, output));
         }
         for (id, weight) in self.model.weights.iter().enumerate() {
-            if weight.regularized && weight.trainable {
-                let value = self.graph.read(self.variables[id], true);
-                let squares = self.unary("Square", value);
-                let total = self.reduce("Sum", squares, Shape::fixed(&[]));
-                self.extra_losses.push(total);
+            let Some(penalty) = weight.penalty.filter(|_| weight.trainable) else { continue };
+            let value = self.graph.read(self.variables[id], true);
+            // Each of the two has a factor of its own, the same for every weight.
+            for (wanted, name, factor) in [(penalty.sizes, "Abs", 1e-5), (penalty.squares, "Square", 1e-4)] {
+                if wanted {
+                    let terms = self.unary(name, value);
+                    let total = self.reduce("Sum", terms, Shape::fixed(&[]));
+                    let factor = self.constant(factor, total);
+                    seeds.push((total, factor));
+                }
             }
         }
         for term in std::mem::take(&mut self.extra_losses) {
@@ -195,8 +200,7 @@ impl Lowering<'_> {
         self.mean_total(losses)
     }
 
-    /// Mean over the last axis, then over everything: the gradient comes back as a constant repeated to full size, which
-    /// depends on nothing and is therefore made at the start of the step.
+    /// Mean over the last axis, then over everything: the gradient comes back as a constant repeated to full size.
     fn mean_total(&mut self, losses: ValueId) -> (ValueId, ValueId) {
         let mut rows = self.shape(losses);
         if rows.rank() > 1 {
@@ -208,8 +212,7 @@ impl Lowering<'_> {
         self.total(mean);
         self.graph.phase = crate::trace::Phase::Backward;
         let seed = self.constant(1.0 / 7.0, losses);
-        let gradient = self.call("Tile", &[seed], (full, DType::Float32), InPlace::No);
-        (losses, gradient)
+        (losses, self.repeated(seed, &full))
     }
 
     fn total(&mut self, losses: ValueId) {

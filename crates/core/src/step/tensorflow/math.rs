@@ -9,8 +9,7 @@ use super::convolution::SLOW_BYTE_WORK;
 use crate::bytes::Size;
 use crate::model::{DType, Shape};
 use crate::step::Processor;
-use crate::step::graph::{InPlace, Kernel, NewNode, ShapeId, Storage, ValueId, Variable};
-use crate::trace::Role;
+use crate::step::graph::{InPlace, Kernel, NewNode, ShapeId, Storage, ValueId};
 
 /// The shape of an elementwise function of two tensors.
 pub(super) fn broadcast(a: &Shape, b: &Shape) -> Shape {
@@ -77,19 +76,6 @@ impl Lowering<'_> {
     pub(super) fn constant(&mut self, number: f64, like: ValueId) -> ValueId {
         let dtype = self.dtype(like);
         self.graph.constant(number, dtype)
-    }
-
-    /// A constant of full size that the graph optimizer unfolds: it lives as long as the compiled graph.
-    pub(super) fn full_constant(&mut self, shape: Shape, dtype: DType) -> ValueId {
-        let key = (shape.clone(), dtype);
-        if let Some(&value) = self.full_constants.get(&key) {
-            return value;
-        }
-        let variable =
-            self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
-        let value = self.graph.read(variable, false);
-        self.full_constants.insert(key, value);
-        value
     }
 
     fn broadcast(&mut self, a: ValueId, b: ValueId) -> ShapeId {
@@ -203,6 +189,9 @@ impl Lowering<'_> {
         }
         if elements(self.graph.shape(x)) == elements(shape) {
             return self.graph.reshape(x, shape.clone());
+        }
+        if self.graph.is_constant(x) {
+            return self.repeated(x, shape);
         }
         let dtype = self.dtype(x);
         self.call("Tile", &[x], (shape.clone(), dtype), InPlace::No)

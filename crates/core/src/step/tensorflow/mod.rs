@@ -4,6 +4,7 @@
 //! rules, optimizer, then the graph optimizer's rewrites that move memory. Not counted: tensors of a few bytes (shapes, step
 //! counters, metric totals), which together stay below a megabyte.
 
+mod constants;
 mod convolution;
 mod gradient;
 mod layers;
@@ -38,6 +39,8 @@ struct Lowering<'m> {
     job: &'m Job,
     attributes: Vec<Attribute>,
     full_constants: FxHashMap<(Shape, DType), ValueId>,
+    /// Numbers repeated to a shape and kept, by the number.
+    repeated: FxHashMap<(ValueId, Shape), ValueId>,
     /// The value of each of the model's tensors, once it is made.
     values: Vec<Option<ValueId>>,
     variables: Vec<VariableId>,
@@ -54,6 +57,7 @@ pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
         job,
         attributes: Vec::new(),
         full_constants: FxHashMap::default(),
+        repeated: FxHashMap::default(),
         values: vec![None; model.tensors.len()],
         variables: Vec::new(),
         extra_losses: Vec::new(),

@@ -89,8 +89,8 @@ pub(super) fn category_encoding<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result
     let one_hot = cx.text("output_mode") == Some("one_hot");
     let shape = encoded(&cx.shape(x), depth, !one_hot);
     let dtype = cx.policy.compute;
-    // A one-hot tensor of all tokens stands behind a count.
-    let kind = OpKind::Preprocess { live_copies: if one_hot { 1 } else { 2 }, training_only: false };
+    // Tokens are counted by one kernel, `DenseBincount`, straight into its result.
+    let kind = OpKind::Preprocess { live_copies: u32::from(one_hot), training_only: false };
     Ok(Value::Tensor(cx.op_to(kind, &[x], shape, dtype, &[])?))
 }
 

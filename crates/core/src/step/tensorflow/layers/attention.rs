@@ -31,7 +31,9 @@ impl Lowering<'_> {
         self.set_output(op, 1, weights);
     }
 
-    /// `ops.dot_product_attention`: two einsums; the softmax of half-precision scores is taken in float32.
+    /// `ops.dot_product_attention`: two einsums; the softmax of half-precision scores is taken in float32. `Attention` and
+    /// `AdditiveAttention` multiply matrices instead, the transposed keys without a copy (arithmetic_optimizer.cc,
+    /// `FoldTransposeIntoMatMul`).
     fn attention_at_once(
         &mut self,
         op: &Op,
@@ -43,10 +45,12 @@ impl Lowering<'_> {
         let attr = self.new_attribute(Attribute::Einsum(scores_shape.clone()));
         let mut scores = if attention.additive {
             self.additive_scores(op, query, key, attention, scores_shape)
+        } else if !attention.multi_head {
+            self.batch_mat_mul(query, key, scores_shape.clone(), attention.key_size, 0)
         } else {
             let product = self.einsum(&[query, key], scores_shape.clone(), attr);
             let wide = self.cast(product, DType::Float32);
-            if attention.multi_head { self.scale(wide, 0.125) } else { wide }
+            self.scale(wide, 0.125)
         };
         if attention.masked {
             let mask = self.attention_mask(attention);
@@ -57,7 +61,15 @@ impl Lowering<'_> {
         let dtype = self.dtype(value);
         let weights = self.cast(weights, dtype);
         let dropped = self.dropout(weights, attention.dropout, None);
-        (self.einsum(&[dropped, value], output, attr), weights)
+        let context = if attention.multi_head {
+            self.einsum(&[dropped, value], output, attr)
+        } else {
+            let by_head =
+                Shape { batched: output.batched, dims: [&output.dims[..1], &[1], &output.dims[1..]].concat().into() };
+            let product = self.batch_mat_mul(dropped, value, by_head, attention.key_positions, 0);
+            self.graph.reshape(product, output)
+        };
+        (context, weights)
     }
 
     /// With dropout on the scores, the layer transposes, multiplies and masks step by step.

@@ -3,7 +3,7 @@
 use super::super::math::{elements, times};
 use super::super::{Attribute, Lowering};
 use crate::bytes::Size;
-use crate::model::{DType, Op, Shape};
+use crate::model::{DType, Op, OpKind, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 impl Lowering<'_> {
@@ -102,15 +102,20 @@ impl Lowering<'_> {
     /// `matmul` or `einsum` of tensors.
     pub(super) fn product(&mut self, op: &Op, inputs: &[ValueId]) -> ValueId {
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
-        if inputs.len() == 1 {
-            return self.copy_op("Transpose", op, inputs);
+        let [a, b, ..] = *inputs else { return self.copy_op("Transpose", op, inputs) };
+        let matrices = [a, b].iter().all(|&side| self.graph.shape(side).rank() > 1);
+        if matches!(op.kind, OpKind::MatMul) && matrices && shape.rank() > 1 {
+            let inner = self.graph.shape(a).last();
+            return self.batch_mat_mul(a, b, shape, inner, 0);
         }
         let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
-        self.einsum(&inputs[..2], shape, attr)
+        self.einsum(&[a, b], shape, attr)
     }
 
-    /// Cosine similarity normalizes both sides first; then one batched product.
-    pub(super) fn dot(&mut self, op: &Op, normalize: bool, inputs: &[ValueId]) -> ValueId {
+    /// Cosine similarity normalizes both sides first; then one batched product. That the axis to be summed may stand elsewhere
+    /// than a product wants it costs nothing up to rank 3: the graph optimizer folds the transposition into the product
+    /// (arithmetic_optimizer.cc, `FoldTransposeIntoMatMul`).
+    pub(super) fn dot(&mut self, op: &Op, axes: [usize; 2], normalize: bool, inputs: &[ValueId]) -> ValueId {
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
         let mut sides = inputs.to_vec();
         if normalize {
@@ -118,8 +123,30 @@ impl Lowering<'_> {
                 *side = self.unit_norm(*side);
             }
         }
+        if let [a, b] = sides[..]
+            && self.graph.shape(a).rank() <= 3
+            && self.graph.shape(b).rank() <= 3
+        {
+            return self.batched_dot(axes, [a, b], shape);
+        }
         let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
         self.einsum(&sides[..2.min(sides.len())], shape, attr)
+    }
+
+    /// Vectors are matrices of one row on the left and of one column on the right.
+    fn batched_dot(&mut self, axes: [usize; 2], [a, b]: [ValueId; 2], shape: Shape) -> ValueId {
+        let (left, right) = (self.shape(a), self.shape(b));
+        let inner = left.dims.get(axes[0]).copied().unwrap_or(1).max(1);
+        let rest = |shape: &Shape| shape.elements() / shape.dims[0].max(1) / inner;
+        let (rows, columns, samples) = (rest(&left), rest(&right), left.dims[0]);
+        let matrices = |this: &mut Self, value: ValueId, vector: [u64; 3]| match this.graph.shape(value).rank() {
+            2 => this.graph.reshape(value, Shape::new(left.batched, &vector)),
+            _ => value,
+        };
+        let a = matrices(self, a, [samples, 1, inner]);
+        let b = matrices(self, b, [samples, inner, 1]);
+        let product = self.batch_mat_mul(a, b, Shape::new(shape.batched, &[samples, rows, columns]), inner, 0);
+        self.graph.reshape(product, shape)
     }
 
     /// Negative indices are mapped first, as NumPy has them: a comparison, a sum and a choice of the indices' size.

@@ -41,7 +41,7 @@ impl Lowering<'_> {
             OpKind::GlobalPool { kind, .. } => self.global_pool(op, *kind, x),
             OpKind::Merge(merge) => self.merge(op, *merge, &inputs),
             OpKind::Concat { .. } => self.copy_op("ConcatV2", op, &inputs),
-            OpKind::Dot { normalize, .. } => self.dot(op, *normalize, &inputs),
+            OpKind::Dot { axes, normalize } => self.dot(op, *axes, *normalize, &inputs),
             OpKind::Reshape => self.graph.reshape(x, self.model.tensor(op.outputs[0]).shape.clone()),
             OpKind::Permute { axes } if axes.iter().enumerate().all(|(i, &axis)| i == axis) => x,
             OpKind::Permute { .. } => self.copy_op("Transpose", op, &inputs),

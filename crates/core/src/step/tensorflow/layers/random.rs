@@ -54,15 +54,25 @@ impl Lowering<'_> {
         }
         let (shape, dtype) = (self.shape(x), self.dtype(x));
         if masked {
-            let uniform = self.random("StatelessRandomUniformV2", shape, dtype);
-            let bound = self.constant(0.5, uniform);
-            let mask = self.compare("GreaterEqual", uniform, bound);
-            let floor = self.constant(-1.758, x);
-            let chosen = self.select(mask, x, floor);
-            let scaled = self.scale(chosen, 1.1);
-            return self.shift(scaled, 0.1);
+            return self.alpha_dropout(x, shape, dtype);
         }
         let normal = self.random("StatelessRandomNormalV2", shape, dtype);
         if multiplicative { self.mul(x, normal) } else { self.add(x, normal) }
+    }
+    /// `a · (x · kept + α · (1 − kept)) + b`. The mask is of the input's type, and what stands in for dropped units is of full
+    /// size too: both depend on the seed alone, so they are there from the start of the step (keras/src/layers/regularization,
+    /// `AlphaDropout.call`).
+    fn alpha_dropout(&mut self, x: ValueId, shape: Shape, dtype: DType) -> ValueId {
+        let uniform = self.random("StatelessRandomUniformV2", shape, dtype);
+        let bound = self.constant(0.5, uniform);
+        let mask = self.compare("GreaterEqual", uniform, bound);
+        let kept = self.cast(mask, dtype);
+        let one = self.constant(1.0, x);
+        let dropped = self.sub(one, kept);
+        let floor = self.scale(dropped, -1.758);
+        let product = self.mul_ordered(x, kept);
+        let sum = self.add(product, floor);
+        let scaled = self.scale(sum, 1.1);
+        self.shift(scaled, 0.1)
     }
 }

@@ -15,6 +15,8 @@ use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 pub(in crate::step::tensorflow) struct LoopAttribute {
     /// Products of one time step: inputs and states times their kernels.
     pub step_scratch: Vec<Size>,
+    /// Columns of a convolutional cell's filter gradient.
+    pub columns: Option<Size>,
     pub work: Size,
     /// The loop's gradient stacks and transposes the gradients of its inputs.
     pub listed: bool,
@@ -60,15 +62,15 @@ impl Lowering<'_> {
         let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
         let parameters: u64 =
             weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
-        let mut step_scratch = vec![product, product];
-        let mut positions = 1;
+        let step_scratch = vec![product, product];
+        let (mut positions, mut columns) = (1, None);
         if let RnnCell::ConvLstm(conv) = &rnn.cell {
             let filters = weights.get(1).map_or(1, |&kernel| self.graph.shape(kernel).last() / gates).max(1);
             positions = (rnn.units / filters).max(1);
-            step_scratch.extend(self.cell_scratch(conv, &weights, positions, filters, dtype));
+            columns = self.cell_scratch(conv, &weights, positions, filters, dtype);
         }
         let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps).saturating_mul(positions));
-        let attr = self.new_attribute(Attribute::Loop(LoopAttribute { step_scratch, work, listed: !fused }));
+        let attr = self.new_attribute(Attribute::Loop(LoopAttribute { step_scratch, columns, work, listed: !fused }));
         let mut operands = vec![list];
         operands.extend(weights);
         operands.extend_from_slice(&inputs[1..]);
@@ -105,8 +107,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A convolutional cell convolves inputs and state once for each gate, and the backward loop makes these filters' gradients
-    /// one after the other, each with its columns. (The other thread takes some of them too, unless it has other work.)
+    /// A convolutional cell convolves inputs and state once for each gate, and the backward loop makes these filters' gradients,
+    /// two at a time, each with its columns (`next_frame`: two of 27 MiB in the log; so for `conv_lstm`).
     fn cell_scratch(
         &self,
         conv: &Conv,
@@ -147,6 +149,10 @@ impl Lowering<'_> {
         operands.extend_from_slice(&self.graph.node(self.graph.value(saved).producer).outputs);
         operands.extend_from_slice(inputs);
         let mut scratch = attribute.step_scratch.clone();
+        if let Some(columns) = attribute.columns {
+            operands.push(self.first_step_back(kernel, &attribute, columns, g, saved));
+            scratch.extend([columns; 2]);
+        }
         // Each step makes the weights' gradients before it adds them to the running totals.
         scratch.extend(inputs[1..].iter().map(|&input| self.graph.size(input)));
         let name = if attribute.listed { "WhileGrad" } else { "CudnnRNNBackpropV3" };
@@ -169,6 +175,29 @@ impl Lowering<'_> {
             gradients.push(output);
         }
         gradients
+    }
+
+    /// The first step of a convolutional cell's backward loop: the other thread is still busy with what stands behind the loop,
+    /// so this one makes the filters' gradients alone.
+    fn first_step_back(
+        &mut self,
+        kernel: Kernel,
+        attribute: &LoopAttribute,
+        columns: Size,
+        g: ValueId,
+        saved: ValueId,
+    ) -> ValueId {
+        let steps = self.graph.node(self.graph.value(saved).producer).outputs.len().max(1) as u64;
+        let (shape, dtype) = (self.shape(saved), self.dtype(saved));
+        self.graph.add(NewNode {
+            kernel: Kernel { name: "WhileGradStart", attr: kernel.attr },
+            inputs: &[g],
+            output: (Shape::new(shape.batched, &[1]), dtype),
+            in_place: InPlace::No,
+            scratch: vec![columns],
+            work: Size { fixed: 0, per_sample: attribute.work.per_sample.saturating_mul(2) / steps },
+            after: &[],
+        })
     }
 
     /// Gradient of the stacked outputs with respect to what the loop kept: read where it is used, nothing of full size.
