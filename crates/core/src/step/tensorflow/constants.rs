@@ -5,6 +5,7 @@
 
 use super::Lowering;
 use crate::model::{DType, Shape};
+use crate::step::Processor;
 use crate::step::graph::{InPlace, ValueId, Variable};
 use crate::trace::Role;
 
@@ -25,10 +26,11 @@ impl Lowering<'_> {
         value
     }
 
-    /// A number repeated to a shape: what the gradient of a sum of losses begins with.
+    /// A number repeated to a shape: what the gradient of a sum of losses begins with. On a GPU, where nothing of this was
+    /// measured, it is made anew: kernels do not depend on the batch there.
     pub(super) fn repeated(&mut self, number: ValueId, shape: &Shape) -> ValueId {
         let dtype = self.dtype(number);
-        if shape.size(dtype).at(self.job.micro_batch()) > KEPT_BYTES {
+        if self.job.processor == Processor::Gpu || shape.size(dtype).at(self.job.micro_batch()) > KEPT_BYTES {
             return self.call("Tile", &[number], (shape.clone(), dtype), InPlace::No);
         }
         let key = (number, shape.clone());
