@@ -16,6 +16,7 @@ mod clean;
 mod excerpt;
 mod growth;
 mod missing;
+mod outlived;
 mod phase;
 mod progress;
 pub mod remedies;
@@ -144,9 +145,11 @@ impl Seen {
     /// The signs that a line is.
     fn signs(&self, phrases: &[usize], text: &str) -> Vec<&'static Sign> {
         let mut found: Vec<&'static Sign> = Vec::new();
+        let quoted = signs::quoted::is_quoted(text);
         for &sign in phrases.iter().flat_map(|&phrase| &self.signs_of_phrase[phrase]) {
             let known = found.iter().any(|known| known.id == sign.id);
             if !known
+                && !(quoted && sign.weight == Weight::Failure)
                 && (sign.also.is_empty() || has_any(text, sign.also))
                 && !has_any(text, sign.unless)
                 && (sign.check)(text)
@@ -165,7 +168,9 @@ impl Seen {
         if let Some(&last) = same.last() {
             let previous = &mut self.sightings[last];
             // The same line twice (a log and its traceback, ranks that say the same) adds only what it has more.
-            if previous.text == sighting.text && sign.weight != Weight::Context {
+            let counted = sign.weight == Weight::Context || sign.id == "job.retried";
+            if previous.text == sighting.text && !counted {
+                previous.last_line = sighting.line;
                 previous.numbers.fill(&sighting.numbers);
                 if previous.place.is_none() {
                     previous.place = sighting.place;
@@ -251,5 +256,5 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sigh
     }
     numbers.rank = numbers.rank.or_else(|| excerpt.speaker().and_then(clean::rank));
     let text: String = excerpt.line.text.trim().chars().take(QUOTED).collect();
-    Sighting { sign, line: excerpt.line.number, text, numbers, frames, place }
+    Sighting { sign, line: excerpt.line.number, last_line: excerpt.line.number, text, numbers, frames, place }
 }
