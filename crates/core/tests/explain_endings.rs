@@ -131,3 +131,20 @@ fn what_is_mentioned_gives_way_to_the_error_at_the_end() {
     // What waits for a process that died of it says so in errors of its own.
     assert_eq!(said(&ends("RuntimeError: worker 3 failed")).resource, Some(Resource::GpuMemory));
 }
+
+#[test]
+fn whoever_runs_out_of_time_is_killed_too() {
+    let job = "epoch 22/40 loss 0.44\nexit code 137\n";
+    assert_eq!(cause(job), Some(Code::KernelOomKill));
+    for why in [
+        "ERROR: Job failed: execution took longer than 1h0m0s seconds",
+        "The job running on runner box-3 has exceeded the maximum execution time of 360 minutes.",
+        "Error: The operation was canceled.",
+        "systemd[1]: train.service: State 'stop-sigterm' timed out. Killing.",
+    ] {
+        assert_eq!(cause(&format!("{why}\n{job}")), Some(Code::NotMemory), "{why}");
+    }
+    let shell = |command: &str| format!("run.sh: line 4: 20119 Killed                  {command}\n");
+    assert_eq!(cause(&shell("python sim.py")), Some(Code::KernelOomKill));
+    assert_eq!(cause(&shell("timeout -s KILL 3600 python sim.py")), None);
+}

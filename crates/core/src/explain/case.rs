@@ -48,9 +48,9 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 10] = [
+const STRONG_DENIALS: [&str; 11] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
-    "scheduler.preempted", "allocator.nothing", "kubernetes.probe", "machine.preempted",
+    "scheduler.preempted", "allocator.nothing", "kubernetes.probe", "machine.preempted", "job.timed_out",
 ];
 
 /// Those of them after which every call fails: a job that a scheduler took away may run out of memory when it is started again.

@@ -13,7 +13,7 @@ const SAID_WITHIN: u64 = 4;
 const GONE_WITHIN: u64 = 60;
 
 /// Signs that say who ended a process, before it is gone.
-const ENDED_BY: [&str; 3] = ["scheduler.cancelled", "user.killed", "docker.stopping"];
+const ENDED_BY: [&str; 3] = ["scheduler.cancelled", "user.killed", "service.stopping"];
 
 /// Signs of a process that was killed, by whomever.
 const KILLED: [&str; 7] = [

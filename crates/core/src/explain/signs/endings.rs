@@ -27,11 +27,26 @@ pub const SIGNS: &[Sign] = &[
             Weight::Denial,
         )
     },
-    // Docker's compose, after Ctrl-C: whoever does not stop within ten seconds is killed.
+    // Docker's compose after Ctrl-C, systemd, and GitHub's runners: whoever does not stop within some seconds is killed.
     Sign {
         cause: NOT_MEMORY,
-        check: |text| !text.trim_start().starts_with("Aborting"),
-        ..Sign::new("docker.stopping", &["Gracefully stopping...", "Gracefully Stopping..."], Weight::Denial)
+        ..Sign::new(
+            "service.stopping",
+            &[
+                "Gracefully stopping...", "'stop-sigterm' timed out", "stop-sigterm timed out",
+                "The operation was canceled",
+            ],
+            Weight::Denial,
+        )
+    },
+    // GitLab's and GitHub's runners, and systemd.
+    Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new(
+            "job.timed_out",
+            &["execution took longer than", "has exceeded the maximum execution time", "Failed with result 'timeout'"],
+            Weight::Denial,
+        )
     },
     // Kubernetes, clouds and submitit, when somebody else gets the machine or it is shut down.
     Sign {
@@ -93,7 +108,8 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Training finished", "Training complete", "Training done", "Training is finished", "Finished training",
                 "Training successfully", "completed successfully", "finished successfully", "'train_runtime':",
-                "finished with exit code 0", "exiting with code 0", "`Trainer.fit` stopped: `max_",
+                "finished with exit code 0", "exiting with code 0", "`Trainer.fit` stopped: `max_", "Done in ",
+                "All done",
             ],
             Weight::Warning,
         )

@@ -148,6 +148,7 @@ impl Sign {
         Sign {
             unless: &[
                 "forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to",
+                "possible container OOM",
             ],
             ..self
         }
@@ -160,6 +161,8 @@ impl Sign {
             unless: &[
                 "Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15",
                 "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external",
+                // `timeout -s KILL 3600 python …` kills what it runs.
+                "timeout -s", "timeout -k", "timeout --signal", "timeout --kill",
             ],
             ..self
         }
