@@ -60,7 +60,7 @@ pub const SIGNS: &[Sign] = &[
         read: native,
         unless: &[
             "bad_alloc: out of memory", "bad_alloc: out_of_memory", "thrust::", "cudaErrorMemoryAllocation",
-            "CUDA error",
+            "CUDA error", "RMM failure",
         ],
         ..Sign::new(
             "native.bad_alloc",
