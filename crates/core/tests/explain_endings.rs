@@ -75,6 +75,7 @@ fn docker_may_deny_that_its_limit_was_reached() {
 fn a_failure_that_was_caught_and_done_again_did_not_end_the_job() {
     let caught = format!("WARNING {FULL}WARNING OOM at batch_size=48, falling back to 24\nepoch 1/2 loss 0.412\n");
     assert_eq!(said(&caught).resource, None);
+    assert!(said(&caught).not_failures.iter().any(|quote| quote.text.contains("Tried to allocate")));
     // Advice is none.
     let advised = format!("RuntimeError: {FULL}Try reducing batch size, or use a larger device\n");
     assert_eq!(said(&advised).resource, Some(Resource::GpuMemory));
@@ -93,11 +94,25 @@ fn a_failure_before_the_end_of_the_job_did_not_end_it() {
         "Training finished. Best checkpoint saved to out/best.pt",
         "{'train_runtime': 812.3, 'train_samples_per_second': 41.2, 'epoch': 3.0}",
         "All 12 runs completed successfully.",
+        "Study completed successfully.",
+        "[I 2026-02-01] Trial 5 finished with value: 0.84 and parameters: {'bs': 64}.",
+        "Done in 812.4s",
         "Process finished with exit code 0",
     ] {
         assert_eq!(said(&format!("{skipped}{end}\n")).resource, None, "{end}");
         assert_eq!(said(&format!("{end}\n{skipped}")).resource, Some(Resource::GpuMemory), "{end}");
     }
+    // What started the job may say so of any end.
+    let raised = format!(
+        "Traceback (most recent call last):\n  File \"fit.py\", line 9, in step\n    loss.backward()\nRuntimeError: {FULL}"
+    );
+    assert_eq!(said(&format!("{raised}Training finished\n")).resource, Some(Resource::GpuMemory));
+    let steps = "epoch 1 loss 0.4\n".repeat(8);
+    assert_eq!(said(&format!("{raised}{steps}Training finished\n")).resource, None);
+    let by_parent = format!(
+        "{raised}{steps}subprocess.CalledProcessError: Command 'fit.py' returned non-zero exit status 1.\nTraining finished\n"
+    );
+    assert_eq!(said(&by_parent).resource, Some(Resource::GpuMemory));
     let uploaded = format!("{skipped}wandb: upload completed successfully\n");
     assert_eq!(said(&uploaded).resource, Some(Resource::GpuMemory));
 }

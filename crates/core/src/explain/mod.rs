@@ -145,14 +145,13 @@ impl Seen {
     /// The signs that a line is.
     fn signs(&self, phrases: &[usize], text: &str) -> Vec<&'static Sign> {
         let mut found: Vec<&'static Sign> = Vec::new();
-        let quoted = signs::quoted::is_quoted(text);
         for &sign in phrases.iter().flat_map(|&phrase| &self.signs_of_phrase[phrase]) {
             let known = found.iter().any(|known| known.id == sign.id);
             if !known
-                && !(quoted && sign.weight == Weight::Failure)
                 && (sign.also.is_empty() || has_any(text, sign.also))
                 && !has_any(text, sign.unless)
                 && (sign.check)(text)
+                && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text))
             {
                 found.push(sign);
             }

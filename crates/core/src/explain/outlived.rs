@@ -9,6 +9,9 @@ use super::sign::Weight;
 /// Lines within which a job says what it does about a failure: a traceback may stand in between.
 const SAID_WITHIN: u64 = 4;
 
+/// Lines of a job that went on, between a traceback and its end.
+const WENT_ON_FOR: u64 = 6;
+
 /// Lines within which a process is gone, once it was ended.
 const GONE_WITHIN: u64 = 60;
 
@@ -60,7 +63,9 @@ impl Outlived {
             return false;
         }
         let retried = self.retried.iter().any(|&said| said >= line && said - line <= SAID_WITHIN);
-        retried || self.finished.is_some_and(|finished| finished > line)
+        // Whoever starts a job may call it finished when it is dead: right below a traceback, that is not the job's own word.
+        let after = if failure.frames.is_empty() { 0 } else { WENT_ON_FOR };
+        retried || self.finished.is_some_and(|finished| finished > line + after)
     }
 
     /// Whether somebody is named who ended the process that was killed here.

@@ -118,6 +118,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
             || has(&frame.code, ".from_pretrained(")
+            || calls::reads_weights(&frame.code)
             || has(&frame.file, "ops/variables.py")
     };
     // An optimizer's state is no model, whatever the function is called that reads both.

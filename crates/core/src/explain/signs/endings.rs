@@ -96,9 +96,10 @@ pub const SIGNS: &[Sign] = &[
             "job.gave_up",
             &[
                 "giving up", "gave up", "retries exceeded", "retries exhausted", "maximum retries", "max retries",
-                "attempts failed", "out of retries", "No executable batch size",
+                "attempts failed", "out of retries", "No executable batch size", "CalledProcessError",
+                "returned non-zero exit status",
             ],
-            Weight::Warning,
+            Weight::Context,
         )
     },
     Sign {
@@ -109,9 +110,10 @@ pub const SIGNS: &[Sign] = &[
                 "Training finished", "Training complete", "Training done", "Training is finished", "Finished training",
                 "Training successfully", "completed successfully", "finished successfully", "'train_runtime':",
                 "finished with exit code 0", "exiting with code 0", "`Trainer.fit` stopped: `max_", "Done in ",
-                "All done",
+                "All done", // Optuna, of a trial after the one that failed.
+                "finished with value:",
             ],
-            Weight::Warning,
+            Weight::Context,
         )
     },
 ];
@@ -134,7 +136,10 @@ fn is_done(text: &str) -> bool {
 }
 
 /// Words that say that a whole job is meant where one completed.
-const JOBS: &[&str] = &["training", "job", "run", "all", "pipeline", "experiment", "script", "program", "process"];
+const JOBS: &[&str] = &[
+    "training", "job", "run", "runs", "all", "pipeline", "experiment", "script", "program", "process", "study",
+    "sweep", "search", "inference", "evaluation", "finetuning", "fine-tuning", "optimization",
+];
 
 /// A job's end, and not that of an upload on its way out.
 fn is_end(text: &str) -> bool {
