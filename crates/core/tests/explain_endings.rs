@@ -69,6 +69,7 @@ fn docker_may_deny_that_its_limit_was_reached() {
     };
     assert_eq!(cause(&inspected(true)), Some(Code::ContainerOrSchedulerLimit));
     assert_eq!(cause(&inspected(false)), None);
+    assert_eq!(said("restartPolicy: OnFailure   # OOMKilled pods are restarted\n").resource, None);
 }
 
 #[test]

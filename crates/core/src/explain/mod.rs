@@ -49,6 +49,9 @@ const QUOTED: usize = 700;
 /// Lines with these are followed for figures that grow.
 const FOLLOWED: [&str; 9] = ["it/s", "s/it", "memory", "RSS", "mem", "mem=", "MiB", "GiB", "allocated"];
 
+/// Functions of Keras 2 that evaluate and predict, as TensorFlow calls them once they are compiled.
+const KERAS_EVALUATES: [&str; 2] = ["__inference_predict_function_", "__inference_test_function_"];
+
 /// Reads a log.
 pub struct Explainer {
     scanner: Scanner,
@@ -250,6 +253,11 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sigh
         // Where the operation itself is named, it says more than the frames around it.
         if let Some(op) = numbers.op.as_deref().filter(|op| has_any(op, &["gradient_tape", "gradients/", "_grad/"])) {
             place = Some(Place { phase: Phase::Backward, shown_by: op.chars().take(160).collect(), training: true });
+        }
+        // Keras compiles a function for each of these, and TensorFlow names it.
+        let [spaced, _] = around.joined(excerpt);
+        if let Some(function) = KERAS_EVALUATES.iter().find(|function| spaced.contains(**function)) {
+            place = Some(Place { phase: Phase::Evaluate, shown_by: (*function).to_owned(), training: false });
         }
         progress::read(excerpt, &mut numbers);
     }

@@ -272,9 +272,9 @@ impl Sign {
         Sign { check: by_slurm, unless: &["at some point"], ..self }
     }
 
-    /// `OOMKilled: false` denies it.
+    /// `OOMKilled: false` denies it, and a comment in a file of settings says nothing.
     const fn oom_flag(self) -> Sign {
-        Sign { unless: &["\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
+        Sign { unless: &["# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
     }
 
     const fn store(self) -> Sign {
