@@ -157,10 +157,20 @@ fn whoever_runs_out_of_time_is_killed_too() {
         "The job running on runner box-3 has exceeded the maximum execution time of 360 minutes.",
         "Error: The operation was canceled.",
         "systemd[1]: train.service: State 'stop-sigterm' timed out. Killing.",
+        "WARNING - process psutil.Process(pid=81) did not respond to SIGTERM. Trying SIGKILL",
+        "WARN killing 'trainer' (811) with SIGKILL",
+        "Training job stopped by the user: StopTrainingJob",
     ] {
         assert_eq!(cause(&format!("{why}\n{job}")), Some(Code::NotMemory), "{why}");
     }
     let shell = |command: &str| format!("run.sh: line 4: 20119 Killed                  {command}\n");
     assert_eq!(cause(&shell("python sim.py")), Some(Code::KernelOomKill));
     assert_eq!(cause(&shell("timeout -s KILL 3600 python sim.py")), None);
+}
+
+#[test]
+fn a_table_of_the_loader_is_no_memory() {
+    let loading = |what: &str| said(&format!("OSError: libgomp.so.1: cannot allocate memory{what}\n")).resource;
+    assert_eq!(loading(" in static TLS block"), None);
+    assert_eq!(loading(""), Some(Resource::HostMemory));
 }

@@ -16,7 +16,7 @@ const WENT_ON_FOR: u64 = 6;
 const GONE_WITHIN: u64 = 60;
 
 /// Signs that say who ended a process, before it is gone.
-const ENDED_BY: [&str; 3] = ["scheduler.cancelled", "user.killed", "service.stopping"];
+const ENDED_BY: [&str; 4] = ["scheduler.cancelled", "user.killed", "service.stopping", "service.kills"];
 
 /// Signs of a process that was killed, by whomever.
 const KILLED: [&str; 7] = [
@@ -70,7 +70,7 @@ impl Outlived {
 
     /// Whether somebody is named who ended the process that was killed here.
     pub fn was_ended(&self, killed: &Sighting) -> bool {
-        let before = self.ended.iter().filter(|(line, _)| *line < killed.line).max_by_key(|(line, _)| *line);
+        let before = self.ended.iter().filter(|(line, _)| *line <= killed.line).max_by_key(|(line, _)| *line);
         KILLED.contains(&killed.sign.id)
             && before.is_some_and(|(line, ends)| *ends && killed.line - line <= GONE_WITHIN)
     }

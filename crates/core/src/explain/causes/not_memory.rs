@@ -48,7 +48,7 @@ fn judge(case: &Case) -> Option<Claim> {
         "scheduler.cancelled" => "the job was cancelled, by a person or by the scheduler",
         "machine.preempted" => "the machine was taken for somebody else, or shut down",
         "user.killed" => "somebody ended it by hand (kill, docker stop)",
-        "service.stopping" => "it was told to stop, and killed because it did not",
+        "service.stopping" | "service.kills" => "it was told to stop, and killed because it did not",
         "user.interrupt" => "somebody ended it by hand (Ctrl-C)",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",

@@ -34,10 +34,17 @@ pub const SIGNS: &[Sign] = &[
             "service.stopping",
             &[
                 "Gracefully stopping...", "'stop-sigterm' timed out", "stop-sigterm timed out",
-                "The operation was canceled",
+                "The operation was canceled", "did not respond to SIGTERM", "been externally set to",
+                "StopTrainingJob", "stopped by the user", "stopped by user", "cancelled by user", "canceled by user",
             ],
             Weight::Denial,
         )
+    },
+    // supervisord, systemd and their like, of those whom they kill themselves.
+    Sign {
+        cause: NOT_MEMORY,
+        also: &["killing "],
+        ..Sign::new("service.kills", &["with SIGKILL", "with signal SIGKILL"], Weight::Denial)
     },
     // GitLab's and GitHub's runners, and systemd.
     Sign {
