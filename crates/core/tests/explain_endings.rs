@@ -77,6 +77,8 @@ fn a_failure_that_was_caught_and_done_again_did_not_end_the_job() {
     let caught = format!("WARNING {FULL}WARNING OOM at batch_size=48, falling back to 24\nepoch 1/2 loss 0.412\n");
     assert_eq!(said(&caught).resource, None);
     assert!(said(&caught).not_failures.iter().any(|quote| quote.text.contains("Tried to allocate")));
+    let logger = format!("RuntimeError: {FULL}logger: no network, falling back to files\n");
+    assert_eq!(said(&logger).resource, Some(Resource::GpuMemory));
     // Advice is none.
     let advised = format!("RuntimeError: {FULL}Try reducing batch size, or use a larger device\n");
     assert_eq!(said(&advised).resource, Some(Resource::GpuMemory));

@@ -139,7 +139,11 @@ fn kills_by_hand(text: &str) -> bool {
 fn is_done(text: &str) -> bool {
     let advice =
         ["try ", "consider", "please", "you ", "should", "recommend", "can ", "might", "by reducing", "suggest"];
-    !has_any(text, &advice)
+    // Many things fall back to others: a logger to its files, a kernel to a slower one.
+    let falls = has_any(text, &["falling back to", "fell back to"]);
+    let to_less =
+        has_any(text, &["oom", "memory", "batch", "cpu", "tile", "smaller", "half", "lower", "chunk", "slice"]);
+    !has_any(text, &advice) && (!falls || to_less)
 }
 
 /// Words that say that a whole job is meant where one completed.

@@ -5,16 +5,17 @@
 
 /// How lines of Python begin that name an exception or a message, and are neither.
 const CODE: &[&str] = &[
-    "except ", "except(", "raise ", "assert ", "elif ", "with pytest.raises(", "with self.assertRaises", "print(",
-    "logger.", "logging.", "log.", "warnings.warn(", "parser.add_argument(", "isinstance(", "if isinstance(", "def ",
-    "class ", "from ", "import ", "return ",
+    "except ", "except(", "raise ", "elif ", "with pytest.raises(", "with self.assertRaises", "print(",
+    "logger.error(", "logger.warning(", "logger.info(", "logger.exception(", "logging.error(", "logging.warning(",
+    "logging.info(", "warnings.warn(", "parser.add_argument(", "isinstance(", "if isinstance(",
 ];
 
 /// Whether a line shows words that were not said now.
 pub fn is_quoted(text: &str) -> bool {
     let line = text.trim_start();
-    // reStructuredText; a message that is pasted has single ones.
-    let documented = text.matches("``").count() >= 2 && !text.contains("```");
+    // reStructuredText; a message that is pasted has single ones, or is all between them.
+    let pasted = line.starts_with("``") && line.trim_end().ends_with("``");
+    let documented = text.matches("``").count() >= 2 && !text.contains("```") && !pasted;
     documented || helps(line) || is_code(line)
 }
 
@@ -45,6 +46,10 @@ mod tests {
         assert!(!is_quoted("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"));
         assert!(!is_quoted("`RuntimeError: CUDA out of memory.`"));
         assert!(!is_quoted("-- RuntimeError: CUDA out of memory."));
+        assert!(!is_quoted("``RuntimeError: CUDA out of memory.``"));
+        assert!(!is_quoted("logger.py:88: RuntimeError: CUDA out of memory."));
+        assert!(!is_quoted("from rank 3: CUDA out of memory."));
+        assert!(is_quoted("    logger.error('CUDA out of memory')"));
         assert!(!is_quoted("```RuntimeError: CUDA out of memory.```"));
     }
 }
