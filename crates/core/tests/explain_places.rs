@@ -391,3 +391,66 @@ fn this_process_may_be_one_of_those_that_are_listed() {
     assert!(row(&log(""), "processes "));
     assert!(row(&log("Including non-PyTorch memory, this process has 13.10 GiB memory in use. "), "others "));
 }
+
+#[test]
+fn parts_of_a_library_evaluate_whatever_they_are_called() {
+    let full = "RuntimeError: CUDA out of memory. Tried to allocate 3.00 GiB (GPU 0; 23.65 GiB total capacity; 21.20 GiB already allocated; 1.10 GiB \
+                free; 22.10 GiB reserved in total by PyTorch)\n";
+    let inside = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/opt/lib/python3.11/site-packages/ultralytics/engine/{file}\", line 190, in __call__\n    \
+             preds = model(batch[\"img\"], augment=augment)\n{full}"
+        )
+    };
+    assert_eq!(cause(&inside("validator.py")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&inside("trainer.py")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn keras_names_what_it_compiled() {
+    let failed = |function: &str| {
+        format!(
+            "OOM when allocating tensor with shape[32,256,512,512] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc\n\
+             \t [[{{{{node model/conv/Conv2D}}}}]] [Op:__inference_{function}_911]\n"
+        )
+    };
+    assert_eq!(cause(&failed("predict_function")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&failed("test_function")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&failed("train_function")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_column_of_a_table_is_data() {
+    let made = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"join.py\", line 8, in <module>\n    out = a.join_all(b)\n  File \"{file}\", line 90, in \
+             _reindex\n    left = left._take(indexer)\nMemoryError: Unable to allocate 93.1 GiB for an array with shape (12500000000,) and data type \
+             int64\n"
+        )
+    };
+    assert_eq!(
+        cause(&made("/opt/lib/python3.11/site-packages/pandas/core/reshape/merge.py")),
+        Some(Code::DatasetInMemory)
+    );
+    assert_eq!(cause(&made("/opt/grid/cells.py")), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn a_pool_that_gets_not_even_a_few_bytes_found_a_full_device() {
+    let refused = |mebibytes: u64| {
+        format!(
+            "E external/xla/xla/stream_executor/cuda/cuda_driver.cc:1073] failed to allocate {mebibytes}.00MiB ({} bytes) from device: \
+             CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
+            mebibytes << 20
+        )
+    };
+    let log = |first: u64, wanted: u64| {
+        format!(
+            "{}{}jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate {wanted} bytes.\n",
+            refused(first),
+            refused(first / 10 * 9)
+        )
+    };
+    assert_eq!(cause(&log(500, 4)), Some(Code::OtherProcess));
+    assert_eq!(cause(&log(500, 200 << 20)), None);
+}

@@ -269,3 +269,71 @@ fn figures_in_gibibytes_are_followed() {
     let failed = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 9.00 GiB total capacity; 8.60 GiB already allocated)\n";
     assert_eq!(cause(&format!("{steps}{failed}")), Some(Code::Leak));
 }
+
+#[test]
+fn requests_are_read_wherever_a_program_puts_them() {
+    let asked = |log: &str| (said(log).resource, said(log).numbers.requested_bytes);
+    let (gpu, host) = (Some(Resource::GpuMemory), Some(Resource::HostMemory));
+    let tensorflow = "errors_impl.ResourceExhaustedError: Ran out of GPU memory when allocating 412316896 bytes for \n";
+    assert_eq!(asked(tensorflow), (gpu, Some(412_316_896)));
+    let tensorrt = "[TRT] [E] 2: [virtualMemoryBuffer.cpp::resizePhysical::140] Error Code 2: OutOfMemory (Requested size was 2147483648 bytes.)\n";
+    assert_eq!(asked(tensorrt), (gpu, Some(2 * GIB)));
+    let postgres = "psycopg2.errors.OutOfMemory: out of memory\nDETAIL:  Failed on request of size 805306368 in memory context \"ExecutorState\".\n";
+    assert_eq!(asked(postgres), (host, Some(768 * MIB)));
+    let catboost = "NCudaLib::TOutOfMemoryError: Out of memory. Requested 2110.5 MB; Free 1001.2 MB\n";
+    assert_eq!(asked(catboost).0, gpu);
+    let build = "ERROR: failed to solve: ResourceExhausted: process \"/bin/sh -c make\" did not complete successfully: cannot allocate memory\n";
+    assert_eq!(asked(build), (host, None));
+}
+
+#[test]
+fn a_line_of_the_log_is_no_operation() {
+    // JAX names none, and the next line begins with its time.
+    let pool = |name: &str| {
+        format!(
+            "2026-01-15 10:01:01.1: W external/xla/xla/tsl/framework/bfc_allocator.cc:501] Allocator (GPU_0_bfc) ran out of memory trying to \
+             allocate 9.31GiB (rounded to 10000000000)requested by op {name}\n\
+             2026-01-15 10:01:01.1: W external/xla/xla/tsl/framework/bfc_allocator.cc:512] ****_____\n"
+        )
+    };
+    assert_eq!((said(&pool("")).numbers.op, cause(&pool(""))), (None, None));
+    assert_eq!(cause(&pool("model/dense_4/MatMul")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn a_pool_on_a_device_is_not_the_heap_of_java() {
+    let spark = "java.lang.OutOfMemoryError: Could not allocate native memory: std::bad_alloc: RMM failure at:/rmm/arena.hpp:382: Maximum pool size \
+                 exceeded\n";
+    assert_eq!(said(spark).resource, Some(Resource::GpuMemory));
+    assert_eq!(said("java.lang.OutOfMemoryError: Java heap space\n").resource, Some(Resource::ContainerLimit));
+}
+
+#[test]
+fn executors_and_stores_have_limits() {
+    for log in [
+        "The executor with id 32 exited with exit code 137(SIGKILL, possible container OOM).\n",
+        "redis.exceptions.OutOfMemoryError: command not allowed when used memory > 'maxmemory'.\n",
+    ] {
+        assert_eq!(cause(log), Some(Code::ContainerOrSchedulerLimit), "{log}");
+    }
+}
+
+#[test]
+fn trees_hold_all_rows_where_they_grow() {
+    assert_eq!(cause("lightgbm.basic.LightGBMError: Memory Object Allocation Failure\n"), Some(Code::DataOnDevice));
+    let catboost = "NCudaLib::TOutOfMemoryError: Out of memory. Requested 2110.5 MB; Free 1001.2 MB\n";
+    assert_eq!(cause(catboost), Some(Code::DataOnDevice));
+}
+
+#[test]
+fn a_model_that_generates_is_run() {
+    // CTranslate2 says no more than this.
+    let whisper = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/opt/lib/python3.11/site-packages/faster_whisper/transcribe.py\", line 584, in \
+             with_fallback\n    {code}\nRuntimeError: CUDA failed with error out of memory\n"
+        )
+    };
+    assert_eq!(cause(&whisper("result = self.model.generate(")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&whisper("result = self.options.get(")), None);
+}

@@ -10,6 +10,7 @@ use super::case::{Case, Sighting};
 use super::causes::{self, Claim, Code, Confidence};
 use super::growth::Growth;
 use super::missing::{Missing, missing};
+use super::outlived::Outlived;
 use super::remedies::{self, Advice};
 use super::sign::{Numbers, Resource, Weight};
 
@@ -167,7 +168,9 @@ fn evidence(case: &Case, claim: Option<&Claim>) -> Vec<Quote> {
 
 fn warnings(case: &Case) -> Vec<Quote> {
     let mut found: Vec<&Sighting> = Vec::new();
-    for sighting in case.sightings.iter().filter(|sighting| sighting.sign.weight == Weight::Warning) {
+    let outlived = Outlived::new(&case.sightings);
+    let survived = |seen: &Sighting| seen.sign.weight == Weight::Failure && outlived.has(seen);
+    for sighting in case.sightings.iter().filter(|seen| seen.sign.weight == Weight::Warning || survived(seen)) {
         if !found.iter().any(|known| known.sign.id == sighting.sign.id) {
             found.push(sighting);
         }

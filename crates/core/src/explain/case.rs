@@ -4,6 +4,7 @@
 //! causes.
 
 use super::growth::Growth;
+use super::outlived::Outlived;
 use super::phase::{Phase, Place};
 use super::remedies::For;
 use super::shapes;
@@ -18,6 +19,8 @@ pub struct Sighting {
     pub sign: &'static Sign,
     /// The number of its line.
     pub line: u64,
+    /// The number of the last line that says the same, word for word.
+    pub last_line: u64,
     /// What the line says.
     pub text: String,
     /// Its figures.
@@ -45,10 +48,13 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 9] = [
+const STRONG_DENIALS: [&str; 11] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
-    "scheduler.preempted", "allocator.nothing", "kubernetes.probe",
+    "scheduler.preempted", "allocator.nothing", "kubernetes.probe", "machine.preempted", "job.timed_out",
 ];
+
+/// Those of them after which every call fails: a job that a scheduler took away may run out of memory when it is started again.
+const LASTING: [&str; 5] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources"];
 
 impl Case {
     /// Puts the sightings together.
@@ -152,14 +158,26 @@ impl Case {
 /// Lines within which a pool says what it was asked for, after the device refused it.
 const POOL_FOLLOWS: u64 = 3;
 
+/// Whether a line only names memory that ran out, in a list or a title: without a figure or the form of an error.
+fn is_mention(sighting: &Sighting) -> bool {
+    let memory = matches!(sighting.sign.resource, Some(Resource::GpuMemory | Resource::HostMemory));
+    let reported = has_any(&sighting.text, &["error", "exception", "what()", "fatal", "abort", "terminat", "killed"]);
+    memory && !reported && sighting.sign.cause.is_none() && sighting.numbers.count() == 0
+}
+
+/// Whether an error is no consequence of one before it: what a process says that lost another one, or was given nothing by it, is.
+fn is_of_its_own(error: &str) -> bool {
+    let own = ["KeyError", "IndexError", "FileNotFoundError", "ImportError", "ModuleNotFoundError", "NameError"];
+    let own_too =
+        ["SyntaxError", "ZeroDivisionError", "AssertionError", "ValueError", "PermissionError", "NotImplementedError"];
+    own.iter().chain(&own_too).any(|name| error.starts_with(name))
+}
+
 /// The failure that counts. An allocator that ran out says more than a process that was killed or a handle that was not made, whatever came
 /// last; of several, the one with figures, and of those the first: the others follow from it.
 fn primary(sightings: &[Sighting]) -> Option<usize> {
     let strong = |sighting: &Sighting| STRONG_DENIALS.contains(&sighting.sign.id);
-    // What a job caught and did again, with less, did not end it.
-    let retried = |sighting: &Sighting| {
-        sightings.iter().any(|other| other.sign.id == "job.retried" && other.line == sighting.line)
-    };
+    let outlived = Outlived::new(sightings);
     let for_pool = |refused: &Sighting| {
         sightings.iter().any(|pool| {
             let asked = pool.sign.id == "xla.exhausted" && pool.numbers.requested_bytes.is_some();
@@ -167,8 +185,6 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
                 && (asked || (pool.sign.id == "tensorflow.pool" && pool.line - refused.line <= POOL_FOLLOWS))
         })
     };
-    // Whoever looks for the largest batch goes on until one fails.
-    let searched_until = sightings.iter().rfind(|sighting| sighting.sign.id == "job.searched").map(|found| found.line);
     // TensorRT goes on without kernels that found no room, as long as there are others.
     let built_until = sightings.iter().rfind(|sighting| sighting.sign.id == "tensorrt.built").map(|built| built.line);
     let of_builder = |sighting: &Sighting| {
@@ -176,14 +192,25 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
     };
     let resumed = sightings.iter().any(|sighting| sighting.sign.id == "dask.resumed");
     let timed_out = sightings.iter().any(|sighting| sighting.sign.id == "launcher.kill");
-    let assertion = sightings.iter().position(strong);
+    let assertion = sightings.iter().position(|sighting| LASTING.contains(&sighting.sign.id));
+    let other_error_after = |mention: &Sighting| {
+        let ends = |other: &&Sighting| other.sign.id == "python.other" && !other.frames.is_empty();
+        let last = sightings.iter().rfind(|other| other.sign.weight >= Weight::Symptom);
+        last.filter(ends).is_some_and(|other| {
+            // Where nothing stands above a line, the frames below it are read, which are of that error.
+            let apart = mention.frames.is_empty() || mention.frames == other.frames;
+            apart && other.line > mention.last_line && is_of_its_own(&other.text)
+        })
+    };
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
-            _ if retried(sighting) || searched_until.is_some_and(|line| sighting.line < line) => return None,
+            _ if outlived.has(sighting) || outlived.was_ended(sighting) => return None,
             _ if built_until.is_some_and(|line| sighting.line < line) && of_builder(sighting) => return None,
             _ if timed_out && sighting.sign.id == "gunicorn.killed" => return None,
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
+            // What is only mentioned gives way to the error that a traceback ends in.
+            Weight::Failure if is_mention(sighting) && other_error_after(sighting) => 25,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,
             Weight::Failure

@@ -16,6 +16,7 @@ mod clean;
 mod excerpt;
 mod growth;
 mod missing;
+mod outlived;
 mod phase;
 mod progress;
 pub mod remedies;
@@ -47,6 +48,9 @@ const KEPT: usize = 6;
 const QUOTED: usize = 700;
 /// Lines with these are followed for figures that grow.
 const FOLLOWED: [&str; 9] = ["it/s", "s/it", "memory", "RSS", "mem", "mem=", "MiB", "GiB", "allocated"];
+
+/// Functions of Keras 2 that evaluate and predict, as TensorFlow calls them once they are compiled.
+const KERAS_EVALUATES: [&str; 2] = ["__inference_predict_function_", "__inference_test_function_"];
 
 /// Reads a log.
 pub struct Explainer {
@@ -150,6 +154,7 @@ impl Seen {
                 && (sign.also.is_empty() || has_any(text, sign.also))
                 && !has_any(text, sign.unless)
                 && (sign.check)(text)
+                && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text))
             {
                 found.push(sign);
             }
@@ -165,7 +170,9 @@ impl Seen {
         if let Some(&last) = same.last() {
             let previous = &mut self.sightings[last];
             // The same line twice (a log and its traceback, ranks that say the same) adds only what it has more.
-            if previous.text == sighting.text && sign.weight != Weight::Context {
+            let counted = sign.weight == Weight::Context || sign.id == "job.retried";
+            if previous.text == sighting.text && !counted {
+                previous.last_line = sighting.line;
                 previous.numbers.fill(&sighting.numbers);
                 if previous.place.is_none() {
                     previous.place = sighting.place;
@@ -247,9 +254,14 @@ fn sighting(sign: &'static Sign, excerpt: &Excerpt, around: &mut Around) -> Sigh
         if let Some(op) = numbers.op.as_deref().filter(|op| has_any(op, &["gradient_tape", "gradients/", "_grad/"])) {
             place = Some(Place { phase: Phase::Backward, shown_by: op.chars().take(160).collect(), training: true });
         }
+        // Keras compiles a function for each of these, and TensorFlow names it.
+        let [spaced, _] = around.joined(excerpt);
+        if let Some(function) = KERAS_EVALUATES.iter().find(|function| spaced.contains(**function)) {
+            place = Some(Place { phase: Phase::Evaluate, shown_by: (*function).to_owned(), training: false });
+        }
         progress::read(excerpt, &mut numbers);
     }
     numbers.rank = numbers.rank.or_else(|| excerpt.speaker().and_then(clean::rank));
     let text: String = excerpt.line.text.trim().chars().take(QUOTED).collect();
-    Sighting { sign, line: excerpt.line.number, text, numbers, frames, place }
+    Sighting { sign, line: excerpt.line.number, last_line: excerpt.line.number, text, numbers, frames, place }
 }

@@ -118,6 +118,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
             || has(&frame.code, ".from_pretrained(")
+            || calls::reads_weights(&frame.code)
             || has(&frame.file, "ops/variables.py")
     };
     // An optimizer's state is no model, whatever the function is called that reads both.
@@ -158,6 +159,7 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let evaluating = frames.iter().find(|frame| {
         inside_model
             && (evaluation(frame)
+                || evaluation_part(frame)
                 || (script == Some(*frame) && evaluation_script(frame))
                 || ((training || phase == Phase::MoveData) && predicts(frame))
                 || evaluates(&frame.code))
@@ -323,6 +325,12 @@ fn named(frame: &Frame, names: &[&str]) -> bool {
 fn evaluation(frame: &Frame) -> bool {
     let function = frame.function.rsplit('.').next().unwrap_or("");
     names::evaluates(&names::words(function))
+}
+
+/// A part of a library that evaluates, whatever its functions are called: `engine/validator.py`, `loops/evaluation_loop.py`.
+fn evaluation_part(frame: &Frame) -> bool {
+    let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
+    ["validator.py", "evaluator.py", "evaluation_loop.py", "validation_loop.py"].contains(&file)
 }
 
 /// A script that is run to evaluate: `eval_segmentation.py`, `tools/evaluate.py`, `tools/test.py`; a file of tests has more of a name.

@@ -90,7 +90,7 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!("what a compiled function computes did not fit ({})", frame.code));
     }
     // Before a program's name came to be there, the client said only that it ran one.
-    if failure.sign.id == "xla.exhausted" && has(&failure.text, "Execution of replica") && case.place.is_none() {
+    if failure.sign.id.starts_with("xla.") && has(&failure.text, "Execution of replica") && case.place.is_none() {
         return Claim::likely("a compiled program was being run: what did not fit is what it computes");
     }
     if case.saw("xla.breakdown") && case.numbers.device.as_deref() == Some("TPU") {

@@ -29,6 +29,9 @@ const ROWS_ANYWHERE: u64 = 20_000;
 /// Estimators that have all of their data at once.
 const ESTIMATORS: [&str; 8] = ["kmeans", "k_means", "dbscan", "neighbors", "knn", "umap", "tsne", "pca"];
 
+/// What libraries that grow trees call themselves in their messages.
+const TREES: [&str; 3] = ["LightGBM", "XGBoostError", "NCudaLib::"];
+
 /// Whether a line of code fits one of them: `self.kmeans.fit(rows)`, `IncrementalPCA(8).fit_transform(rows)`.
 fn fits_estimator(code: &str) -> bool {
     let mut names = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(str::to_ascii_lowercase);
@@ -88,7 +91,8 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = frames().find(fits).filter(|_| case.place.is_none() && !has_model(&failure.frames)) {
         return Claim::likely(format!("an estimator holds all rows on the device ({})", frame.code));
     }
-    if grows_trees(&failure.frames) && !has_model(&failure.frames) {
+    let by_trees = grows_trees(&failure.frames) || has_any(&failure.text, &TREES);
+    if by_trees && !has_model(&failure.frames) {
         return Claim::likely("trees are grown on all rows at once, and these lie on the device");
     }
     let copied = failure.sign.id == "tensorflow.destination";

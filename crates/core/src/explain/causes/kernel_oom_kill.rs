@@ -28,6 +28,9 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     match failure.sign.id {
+        "shell.killed" | "process.killed" | "process.exit_code" if case.saw("docker.not_oom") => Claim::possible(
+            "the process was ended by SIGKILL; Docker says that the container's limit was not the reason, so that the machine may have been",
+        ),
         "shell.killed" | "process.killed" | "process.exit_code" | "torch.elastic_killed" | "gunicorn.killed" => {
             Claim::likely(
                 "the process was ended by SIGKILL (9; 128 + 9 = 137) with no word of its own, as the kernel does when memory runs out; a person or a scheduler could have done it, too",

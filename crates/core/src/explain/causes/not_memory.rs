@@ -39,12 +39,16 @@ fn judge(case: &Case) -> Option<Claim> {
         "nccl.timeout" => {
             "a process waited for another one or for the network and gave up; look at the first rank that failed"
         }
-        "scheduler.time" => "the job was ended because its time was over",
+        "scheduler.time" | "job.timed_out" => "the job was ended because its time was over",
         "scheduler.preempted" => "the scheduler took the machine for another job",
         "kubernetes.probe" => {
             "Kubernetes restarted the container because it did not answer; why it did not is not said"
         }
         "native.instruction" => "the program has instructions that this processor does not know",
+        "scheduler.cancelled" => "the job was cancelled, by a person or by the scheduler",
+        "machine.preempted" => "the machine was taken for somebody else, or shut down",
+        "user.killed" => "somebody ended it by hand (kill, docker stop)",
+        "service.stopping" | "service.kills" => "it was told to stop, and killed because it did not",
         "user.interrupt" => "somebody ended it by hand (Ctrl-C)",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",

@@ -257,6 +257,9 @@ fn refused(case: &Case) -> Option<(u64, u64)> {
     (counted_on >= COUNTED_ON_BYTES && wanted <= counted_on / 64 && !filled).then_some((counted_on, wanted))
 }
 
+/// The least share of a device that is one: three quarters of a few megabytes are what a full one shows as free.
+const LEAST_SHARE_BYTES: u64 = 64 * MIB;
+
 /// What JAX's pool asked the device for when it was made, and the little that it then did not have. Refused, it asks for nine tenths, and again; a
 /// pool that got anything in the end has more than a thousandth of it.
 fn backed_off(case: &Case) -> Option<(u64, u64)> {
@@ -266,7 +269,7 @@ fn backed_off(case: &Case) -> Option<(u64, u64)> {
     let asked: Vec<u64> = asked.filter_map(|seen| seen.numbers.requested_bytes).collect();
     let shrinks = asked.len() >= 2 && asked.windows(2).all(|pair| pair[1] < pair[0]);
     let first = asked.first().copied()?;
-    (shrinks && first >= COUNTED_ON_BYTES && wanted <= first / 1024).then_some((first, wanted))
+    (shrinks && first >= LEAST_SHARE_BYTES && wanted <= first / 1024).then_some((first, wanted))
 }
 
 /// How many other processes there are, and what they hold. In a container PyTorch cannot tell which one is itself: the one that holds what this job

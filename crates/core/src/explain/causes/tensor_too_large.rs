@@ -85,7 +85,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if at_once && wanted >= RARE_DEVICE_BYTES && case.numbers.limit_bytes().is_none() {
         return Claim::likely(format!("{} were asked for at once: few devices have that", human(wanted)));
     }
-    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < MANY_SAMPLES;
+    // A column of a table has a row for each sample, and no second dimension.
+    let column = numbers.shape.as_ref().is_some_and(|shape| shape.len() == 1)
+        && case.failure()?.frames.iter().any(|frame| has_any(&frame.file, &["pandas/", "pandas\\"]));
+    let huge_on_host = case.of(Resource::HostMemory) && wanted >= 64 * GIB && rows < MANY_SAMPLES && !column;
     huge_on_host.then(|| Claim::likely(format!("{} were asked for at once: few machines have that", human(wanted))))?
 }
 

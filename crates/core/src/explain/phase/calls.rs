@@ -96,6 +96,17 @@ pub(super) fn reads_optimizer(code: &str) -> bool {
     any(&words(code), OPTIMIZER) && calls(code).any(|call| ["load", "load_state_dict"].contains(&call.method))
 }
 
+/// Whether a line of code reads a model's weights from a file that it calls so: `torch.load("pytorch_model.bin")`. A checkpoint has more, and whoever
+/// resumes has trained before.
+pub(super) fn reads_weights(code: &str) -> bool {
+    let line = words(code);
+    let more = ["resume", "checkpoint", "ckpt", "best", "last", "latest", "epoch"];
+    code.contains("torch.load(")
+        && any(&line, &["model", "models", "weights", "pretrained"])
+        && !any(&line, &more)
+        && !any(&line, OPTIMIZER)
+}
+
 /// Whether a line of code makes a second model of one, to go on beside it: `self.ema = deepcopy(model)`. The best so far is a checkpoint.
 pub(super) fn copies_model(code: &str) -> bool {
     let Some((to, made)) = code.split_once(" = ") else { return false };
@@ -220,6 +231,15 @@ mod tests {
         assert_eq!(of_code("pickle.dump(features, file, protocol=4)"), Some(Phase::LoadData));
         assert_eq!(of_code("pickle.dump(model, file)"), Some(Phase::Checkpoint));
         assert_eq!(of_code("pickle.dump(result, file)"), Some(Phase::Checkpoint));
+    }
+
+    #[test]
+    fn weights_are_known_by_the_name_of_their_file() {
+        assert!(reads_weights("sd = torch.load('pytorch_model.bin', map_location='cpu')"));
+        assert!(reads_weights("net.weights = torch.load(path)"));
+        assert!(!reads_weights("state = torch.load(path)"));
+        assert!(!reads_weights("checkpoint = torch.load('model_best.pth')"));
+        assert!(!reads_weights("model = build(path)"));
     }
 
     #[test]

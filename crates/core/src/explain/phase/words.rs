@@ -124,6 +124,7 @@ pub(super) const RULES: &[Rule] = &[
             "F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(",
             "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ",
             "torch.baddbmm(", "softmax", "zeros_like(", "train_step(", "update_step(", "loss_and_grad",
+            "model.generate(",
         ],
     },
     Rule {

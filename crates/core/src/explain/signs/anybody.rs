@@ -9,13 +9,13 @@ use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
     "gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy",
-    "allocated so far", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
+    "allocated so far", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation", "ncudalib",
 ];
 
 /// Words of those who say it in signs of their own.
 const OTHERS: &[&str] = &[
     "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps", "hip", "trt", "oom", "cgroup", "worker",
-    "onnxruntime", "java", "spark", "killed", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation",
+    "onnxruntime", "java", "spark", "killed", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation", "ncudalib",
 ];
 
 /// Their signs.
@@ -145,6 +145,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object",
                 "insufficient memory", "not enough memory", "ran out of memory", "failed to allocate the memory",
+                "did not complete successfully: cannot allocate memory",
             ],
             Weight::Failure,
         )
@@ -202,7 +203,7 @@ fn figures(text: &str, numbers: &mut Numbers) {
     let requested = [
         "Error allocating", "Cannot allocate", "Out of memory allocating", "requested buffer of size",
         "error allocating", "available failed,", "failed to allocate", "Failed to allocate", "tried to allocate",
-        "memory to allocate", "buffer of size", "allocating", "memory. Requested",
+        "memory to allocate", "buffer of size", "allocating", "memory. Requested", "Failed on request of size",
     ];
     numbers.requested_bytes = numbers
         .requested_bytes

@@ -228,6 +228,16 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // Spark on Kubernetes has a limit for each executor; Redis is given one.
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        ..Sign::new(
+            "service.limit",
+            &["possible container OOM", "command not allowed when used memory > 'maxmemory'"],
+            Weight::Failure,
+        )
+    },
     // Amazon's ECS and Batch, Google's training service: a task has the memory that it was given.
     Sign {
         resource: LIMIT,
@@ -262,9 +272,9 @@ impl Sign {
         Sign { check: by_slurm, unless: &["at some point"], ..self }
     }
 
-    /// `OOMKilled: false` denies it.
+    /// `OOMKilled: false` denies it, and a comment in a file of settings says nothing.
     const fn oom_flag(self) -> Sign {
-        Sign { unless: &["\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
+        Sign { unless: &["# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
     }
 
     const fn store(self) -> Sign {
@@ -274,7 +284,9 @@ impl Sign {
     const fn heap(self) -> Sign {
         Sign {
             unless: &[
-                "HeapDumpOnOutOfMemoryError", "unable to create new native thread", "unable to create native thread",
+                // What is not Java's own heap: RAPIDS' pool on a device.
+                "RMM failure", "HeapDumpOnOutOfMemoryError", "unable to create new native thread",
+                "unable to create native thread",
             ],
             ..self
         }

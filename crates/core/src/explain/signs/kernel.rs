@@ -148,6 +148,7 @@ impl Sign {
         Sign {
             unless: &[
                 "forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to",
+                "possible container OOM",
             ],
             ..self
         }
@@ -160,6 +161,8 @@ impl Sign {
             unless: &[
                 "Killed process", "OOMKilled", "killed by user", "SIGKILL", "Memory cgroup", "Killed by signal 15",
                 "SIGTERM", "KilledWorker", "TaskKilled", "was killed:", "Killed by external",
+                // `timeout -s KILL 3600 python …` kills what it runs.
+                "timeout -s", "timeout -k", "timeout --signal", "timeout --kill",
             ],
             ..self
         }
@@ -238,6 +241,8 @@ fn shell(text: &str) -> bool {
         && words
             .windows(2)
             .any(|pair| pair[1].eq_ignore_ascii_case("killed") && pair[0].bytes().all(|byte| byte.is_ascii_digit()));
+    // Of a job in the background: `[1]+  Killed    nohup python train.py`.
+    let of_job = words.get(1) == Some(&"Killed") && words[0].trim_end_matches(['+', '-']).ends_with(']') && by_shell;
     let abroad = KILLED[1..].iter().any(|word| {
         words.contains(word) || (word.contains(' ') && line.contains(word) && words.len() <= MOST_OF_A_SHELL)
     });
@@ -246,7 +251,7 @@ fn shell(text: &str) -> bool {
         "signal: killed",
     ];
     let said = shells.iter().any(|start| line.contains(start)) || line.ends_with("Killed: 9");
-    alone || abroad || numbered || said
+    alone || abroad || numbered || of_job || said
 }
 
 /// Words of a line of a shell's that says who was killed: where, which process, and the start of its command.

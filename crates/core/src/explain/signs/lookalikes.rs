@@ -112,23 +112,6 @@ pub const SIGNS: &[Sign] = &[
         check: |text| text.contains("Illegal instruction") || text.contains("trap invalid opcode"),
         ..Sign::new("native.instruction", &["Illegal instruction", "trap invalid opcode"], Weight::Denial)
     },
-    Sign {
-        ..Sign::new(
-            "job.searched",
-            &["Finished batch size finder", "AutoBatch: Using batch-size", "AutoBatch: Using default batch-size"],
-            Weight::Warning,
-        )
-    },
-    Sign {
-        ..Sign::new(
-            "job.retried",
-            &[
-                "trying half", "retrying with a smaller", "retrying with batch", "reducing batch size",
-                "reducing the batch",
-            ],
-            Weight::Warning,
-        )
-    },
     Sign { cause: NOT_MEMORY, ..Sign::new("user.interrupt", &["KeyboardInterrupt"], Weight::Denial) },
     Sign {
         cause: NOT_MEMORY,

@@ -5,6 +5,7 @@ pub mod brimful;
 pub mod clouds;
 pub mod clusters;
 pub mod cuda;
+pub mod endings;
 pub mod engines;
 pub mod jax;
 pub mod kernel;
@@ -12,6 +13,7 @@ pub mod lookalikes;
 pub mod notebooks;
 pub mod numpy;
 pub mod programs;
+pub mod quoted;
 pub mod system;
 pub mod tensorflow;
 pub mod tensorrt;
@@ -20,7 +22,7 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 16] = [
+pub const REGISTRY: [&[Sign]; 17] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
@@ -35,6 +37,7 @@ pub const REGISTRY: [&[Sign]; 16] = [
     clouds::SIGNS,
     notebooks::SIGNS,
     system::SIGNS,
+    endings::SIGNS,
     lookalikes::SIGNS,
     anybody::SIGNS,
 ];

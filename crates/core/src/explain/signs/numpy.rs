@@ -60,7 +60,7 @@ pub const SIGNS: &[Sign] = &[
         read: native,
         unless: &[
             "bad_alloc: out of memory", "bad_alloc: out_of_memory", "thrust::", "cudaErrorMemoryAllocation",
-            "CUDA error",
+            "CUDA error", "RMM failure",
         ],
         ..Sign::new(
             "native.bad_alloc",
@@ -72,8 +72,9 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::HostMemory),
         read: native,
         unless: &[
-            "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_", "ResourceExhausted",
-            "build and broadcast the table", "Skipping", "use lower resolution",
+            // A loader's table of a fixed size is full: the order of imports, not memory.
+            "static TLS", "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_",
+            "ResourceExhausted", "build and broadcast the table", "Skipping", "use lower resolution",
         ],
         ..Sign::new(
             "native.enomem",

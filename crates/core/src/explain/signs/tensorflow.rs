@@ -216,7 +216,8 @@ fn wrapped(text: &str, numbers: &mut Numbers) {
     }
     // XLA's message, wrapped within its first words.
     let program = bytes_after(text, "Out of memory while trying to allocate");
-    numbers.requested_bytes = numbers.requested_bytes.or(program);
+    let op = bytes_after(text, "Ran out of GPU memory when allocating");
+    numbers.requested_bytes = numbers.requested_bytes.or(program).or(op);
 }
 
 /// An attribute of a node: `DT_FLOAT` is `T=` of `concat = ConcatV2[N=2, T=DT_FLOAT, Tidx=DT_INT32](…)`.
@@ -258,7 +259,9 @@ fn pool(text: &str, numbers: &mut Numbers) {
     // JAX names none, nor does TensorFlow outside of a graph, and another sentence follows, behind the prefix of a rank where there is one.
     let named = |op: &&str| {
         let op = op.trim_start();
+        // What follows may be the time or the level of the next line: `2026-01-15 10:01:01`, `W0115 10:01:01`.
         !op.starts_with(['[', '('])
+            && !op.trim_start_matches(['I', 'W', 'E', 'F']).starts_with(|c: char| c.is_ascii_digit())
             && !["If this is caused", "If the cause is"].iter().any(|other| op.starts_with(other))
     };
     if let Some(op) = after(text, "requested by op ").filter(named) {

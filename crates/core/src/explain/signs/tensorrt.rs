@@ -38,8 +38,12 @@ pub const SIGNS: &[Sign] = &[
         also: &["insufficient workspace"],
         ..Sign::new("tensorrt.workspace", &["Could not find any implementation for node"], Weight::Failure)
     },
-    // The builder's scratch memory, which grows with what it tries out.
+    // The builder's scratch memory, which grows with what it tries out: `OutOfMemory (Requested size was 2147483648 bytes.)`
     Sign {
+        read: |text, numbers| {
+            let asked = bytes_after(text, "Requested size was");
+            numbers.requested_bytes = numbers.requested_bytes.or(asked);
+        },
         also: &["OutOfMemory", "out of memory"],
         ..Sign::new("tensorrt.scratch", &["virtualMemoryBuffer.cpp"], Weight::Context)
     },
