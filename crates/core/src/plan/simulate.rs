@@ -181,7 +181,7 @@ impl<'a> Simulator<'a> {
             let runs = kept(&self.runs, &key, || {
                 let kernels = (key.0.clone(), key.1, key.2.clone());
                 let one = self.runs_in_one_order(&key);
-                Ok(Runs::of(&self.lowered(kernels, &model, &job), &model, &job, orders, one.as_deref()))
+                Ok(Runs::of(&self.lowered(kernels, &model, &job), &job, orders, one.as_deref()))
             })?;
             Ok(Outcome::new(setup, model, runs))
         })
