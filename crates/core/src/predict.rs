@@ -13,7 +13,8 @@ use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared, causes};
-use crate::step::{Job, Processor, tensorflow};
+use crate::step::tensorflow::Network;
+use crate::step::{Job, Processor};
 use crate::trace::{Cause, Event, Phase, Trace};
 
 pub use self::floor::{FloorLine, FloorLines};
@@ -40,7 +41,12 @@ pub struct Lowered {
 impl Lowered {
     /// Lowers a job.
     pub fn new(model: &Model, job: &Job) -> Lowered {
-        let (graph, notes) = tensorflow::lower(model, job);
+        Lowered::of(Network::new(model, job), model, job)
+    }
+
+    /// Lowers the update of a job whose network is lowered.
+    pub fn of(network: Network, model: &Model, job: &Job) -> Lowered {
+        let (graph, notes) = network.with_update(model, job);
         let layers = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
         let batch = match job.processor {
             Processor::Cpu { .. } => Some(job.micro_batch()),

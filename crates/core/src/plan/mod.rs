@@ -103,7 +103,7 @@ fn planned(request: &Request<'_>) -> Result<(Report, Arc<Outcome>), PlanError> {
         return Err(PlanError::EmptyBatch);
     }
     let setup = Setup::of(request);
-    let simulator = Simulator::new(request.source);
+    let simulator = Simulator::new(request.source, &setup);
     let first = simulator.run(&setup, Orders::One).map_err(PlanError::Model)?;
     let context = Context::new(request, &simulator, first);
     let (judged, remedies) = search::all(&context);
