@@ -56,6 +56,18 @@ pub struct Value {
     pub differentiable: bool,
 }
 
+/// The elements of a graph's shapes, as functions of the batch: from these, the sizes of thousands of values are quickly made.
+pub struct Elements(Vec<Size>);
+
+impl Elements {
+    /// Bytes of a value, as [`Graph::size`] gives them.
+    pub fn size(&self, value: &Value) -> Size {
+        let Size { fixed, per_sample } = self.0[value.shape.0 as usize];
+        let bytes = value.dtype.bytes();
+        Size { fixed: fixed.saturating_mul(bytes), per_sample: per_sample.saturating_mul(bytes) }
+    }
+}
+
 /// Something that outlives the step: a weight or an optimizer's slot.
 #[derive(Clone, Debug)]
 pub struct Variable {
@@ -424,6 +436,15 @@ impl Graph {
     /// Shape of a value.
     pub fn shape(&self, id: ValueId) -> &Shape {
         &self.shapes[self.value(id).shape.0 as usize]
+    }
+
+    /// Elements of all shapes.
+    pub fn elements(&self) -> Elements {
+        let elements = |shape: &Shape| {
+            let elements = shape.elements();
+            if shape.batched { Size::per_sample(elements) } else { Size::fixed(elements) }
+        };
+        Elements(self.shapes.iter().map(elements).collect())
     }
 
     /// Bytes of a value as a function of the batch.

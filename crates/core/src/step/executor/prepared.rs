@@ -12,7 +12,7 @@ use super::successors::successors;
 use crate::bytes::Size;
 use crate::model::DType;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
-use crate::step::graph::{Graph, InPlace, Node, NodeId, Storage, ValueId, VariableId};
+use crate::step::graph::{Graph, InPlace, Node, NodeId, Storage, Value, ValueId, VariableId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
 /// A graph ready to be run.
@@ -229,14 +229,15 @@ impl Prepared {
 
 /// The values, before it is known who reads them.
 fn flows(graph: &Graph) -> Vec<Flow> {
-    let flow = |(index, value): (usize, &crate::step::graph::Value)| Flow {
-        size: graph.size(ValueId(index as u32)),
+    let elements = graph.elements();
+    let flow = |value: &Value| Flow {
+        size: elements.size(value),
         storage: value.storage,
         consumer_count: 0,
         role: Role::Temporary,
         dtype: value.dtype,
     };
-    graph.values.iter().enumerate().map(flow).collect()
+    graph.values.iter().map(flow).collect()
 }
 
 fn kept(graph: &Graph) -> Vec<Kept> {
