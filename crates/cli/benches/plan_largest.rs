@@ -96,7 +96,7 @@ fn parts(bytes: &[u8]) {
         take(1, &mut times);
         let lowered = Lowered::new(&model, &job());
         take(2, &mut times);
-        let runs = Runs::of(&lowered, &model, &job(), Orders::One, None);
+        let runs = Runs::of(&lowered, &job(), Orders::One, None);
         take(3, &mut times);
         std::hint::black_box(runs.predict(32));
         take(4, &mut times);

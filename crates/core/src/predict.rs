@@ -13,8 +13,8 @@ use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
 use crate::step::executor::{Execution, Prepared, causes};
-use crate::step::graph::Graph;
-use crate::step::{Job, Processor, tensorflow};
+use crate::step::tensorflow::Network;
+use crate::step::{Job, Processor};
 use crate::trace::{Cause, Event, Phase, Trace};
 
 pub use self::floor::{FloorLine, FloorLines};
@@ -30,18 +30,32 @@ pub enum Orders {
     Several,
 }
 
-/// A job's kernels, not yet ordered. For a large model they take some 10 MB.
+/// A job's kernels, not yet ordered. For a large model they take some 3 MB.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    graph: Graph,
+    prepared: Prepared,
     notes: Vec<Note>,
+    cost: StepCost,
 }
 
 impl Lowered {
     /// Lowers a job.
     pub fn new(model: &Model, job: &Job) -> Lowered {
-        let (graph, notes) = tensorflow::lower(model, job);
-        Lowered { graph, notes }
+        Lowered::of(Network::new(model, job), model, job)
+    }
+
+    /// Lowers the update of a job whose network is lowered.
+    pub fn of(network: Network, model: &Model, job: &Job) -> Lowered {
+        let (graph, notes) = network.with_update(model, job);
+        let layers = model.layers.iter().map(|layer| layer.path.as_str().into()).collect();
+        let batch = match job.processor {
+            Processor::Cpu { .. } => Some(job.micro_batch()),
+            // Host threads queue kernels on one stream; how long that takes does not depend on the batch.
+            Processor::Gpu => None,
+        };
+        let prepared = Prepared::new(&graph, batch, Arc::new(causes(&graph, layers)));
+        let cost = prepared.cost(&graph);
+        Lowered { prepared, notes, cost }
     }
 }
 
@@ -81,17 +95,14 @@ pub struct Prediction {
 impl Runs {
     /// Lowers a job and runs it.
     pub fn new(model: &Model, job: &Job, orders: Orders) -> Runs {
-        Runs::of(&Lowered::new(model, job), model, job, orders, None)
+        Runs::of(&Lowered::new(model, job), job, orders, None)
     }
 
-    /// Runs what was lowered for this model and job. If it was run in one order before, a GPU's several orders begin with
-    /// that one.
-    pub fn of(lowered: &Lowered, model: &Model, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
-        let graph = &lowered.graph;
-        let (threads, batch) = match job.processor {
-            Processor::Cpu { threads } => (threads.max(1) as usize, Some(job.micro_batch())),
-            // Several host threads queue kernels on one stream; how long that takes does not depend on the batch.
-            Processor::Gpu => (2, None),
+    /// Runs what was lowered for this job. If it was run in one order before, a GPU's several orders begin with that one.
+    pub fn of(lowered: &Lowered, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
+        let threads = match job.processor {
+            Processor::Cpu { threads } => threads.max(1) as usize,
+            Processor::Gpu => 2,
         };
         let (seeds, steps) = match (orders, job.processor) {
             (Orders::One, _) => (1, 1),
@@ -102,18 +113,12 @@ impl Runs {
         };
         let known = one.filter(|_| job.processor == Processor::Gpu);
         let mut orders = known.map_or_else(Vec::new, |one| one.orders.clone());
-        let causes = orders.first().map_or_else(
-            || Arc::new(causes(graph, model.layers.iter().map(|layer| layer.path.as_str().into()).collect())),
-            |order| order.trace.causes.clone(),
-        );
-        let prepared = Prepared::new(graph, batch, causes);
         let from_start = steps > 1;
         for seed in orders.len() as u64..seeds {
-            let trace = prepared.run(Execution { threads, steps, from_start, seed });
+            let trace = lowered.prepared.run(Execution { threads, steps, from_start, seed });
             orders.push(Arc::new(Order::new(trace, job.processor)));
         }
-        let cost = known.map_or_else(|| prepared.cost(), |one| one.cost);
-        Runs { orders, notes: lowered.notes.clone(), cost }
+        Runs { orders, notes: lowered.notes.clone(), cost: lowered.cost }
     }
 
     /// Places the runs at a batch size, in a pool without limit.

@@ -16,13 +16,13 @@ mod simulate;
 mod time;
 pub mod torch;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::device::Device;
 use crate::framework::Framework;
 use crate::model::Model;
 use crate::report::{Detail, DeviceSummary, JobSummary, ModelSummary, Peak, Report, SCHEMA, Verdict};
-use crate::step::{Job, Mode};
+use crate::step::{Job, Mode, Processor};
 
 pub use batch::MAX_BATCH;
 pub use place::{CPU_THREADS, Place, PlaceError, budget};
@@ -58,6 +58,23 @@ pub struct Request<'a> {
     pub held_by_others_bytes: u64,
     /// The dtype policy that the model has with `base`, such as `float32`.
     pub precision: String,
+}
+
+impl Request<'_> {
+    /// Whether the job runs on a GPU.
+    fn gpu(&self) -> bool {
+        self.job.processor == Processor::Gpu
+    }
+
+    /// Whether the job trains.
+    fn training(&self) -> bool {
+        self.job.mode == Mode::Training
+    }
+
+    /// Whether the GPU is of this generation or newer; false on a CPU.
+    fn capability(&self, major: u32) -> bool {
+        self.gpu() && self.device.compute_capability.is_some_and(|capability| capability.major >= major)
+    }
 }
 
 /// Why there is no plan.
@@ -103,13 +120,15 @@ fn planned(request: &Request<'_>) -> Result<(Report, Arc<Outcome>), PlanError> {
         return Err(PlanError::EmptyBatch);
     }
     let setup = Setup::of(request);
-    let simulator = Simulator::new(request.source);
-    let first = simulator.run(&setup, Orders::One).map_err(PlanError::Model)?;
-    let context = Context::new(request, &simulator, first);
-    let (judged, remedies) = search::all(&context);
+    let simulator = Simulator::new(request.source, &setup);
+    let context = OnceLock::new();
+    let asked = || Ok(Context::new(request, &simulator, simulator.run(&setup, Orders::One)?));
+    let ahead = || remedies::ahead(request, &setup).is_some_and(|ahead| simulator.run(&ahead, Orders::One).is_ok());
+    let (judged, remedies) = search::all(&context, asked, ahead).map_err(PlanError::Model)?;
     let (outcome, largest) = judged.map_err(PlanError::Model)?;
     let verdict = verdict(&outcome);
-    let (remedies, cheapest_fit) = search::rank(&context, remedies, verdict);
+    let context = context.get().expect("made by the search");
+    let (remedies, cheapest_fit) = search::rank(context, remedies, verdict);
     Ok((report(request, &outcome, verdict, largest, remedies, cheapest_fit), outcome))
 }
 

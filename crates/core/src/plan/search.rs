@@ -4,7 +4,7 @@
 //! A set is applied one remedy after the other and simulated like any other job, in the end in several orders.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 
 use super::batch::{self, Largest, Precision, largest_at_once};
 use super::remedies::{Change, Context, Effect, REGISTRY, Remedy};
@@ -12,9 +12,6 @@ use super::sets::{self, Member};
 use super::setup::Setup;
 use super::simulate::{Orders, Outcome};
 use crate::report::{FitChange, FitPlan, RemedyReport, Verdict};
-
-/// Threads that simulate side by side.
-const THREADS: usize = 2;
 
 /// One remedy, simulated.
 pub struct Tried {
@@ -28,37 +25,74 @@ pub struct Tried {
 /// The job in several orders, and the largest batch it could have.
 type Judged = Result<(Arc<Outcome>, Largest), String>;
 
-/// The job as it was asked for, and every remedy that needs less memory.
-pub fn all(context: &Context<'_>) -> (Judged, Vec<Tried>) {
-    let next = AtomicUsize::new(0);
-    let judged: Mutex<Option<Judged>> = Mutex::new(None);
-    let tried: Mutex<Vec<(usize, Tried)>> = Mutex::default();
-    let work = || {
+/// The job as it was asked for, and every remedy that needs less memory. `asked` runs the job for the context, which is made
+/// once; at the same time, `ahead` may run what remedies will ask for.
+pub fn all<'a>(
+    context: &OnceLock<Context<'a>>,
+    asked: impl FnOnce() -> Result<Context<'a>, String>,
+    ahead: impl FnOnce() -> bool + Send,
+) -> Result<(Judged, Vec<Tried>), String> {
+    let work = Work::new();
+    let (ready, wait) = mpsc::channel();
+    // This thread works too: each further one has memory of its own to fill.
+    std::thread::scope(|scope| {
+        let work = &work;
+        scope.spawn(move || {
+            ahead();
+            if let Ok(context) = wait.recv() {
+                work.take_part(context);
+            }
+        });
+        // Dropped when the job cannot be run: nobody then waits for it.
+        let ready = ready;
+        let made = asked()?;
+        let context = context.get_or_init(|| made);
+        ready.send(context).expect("the other thread waits");
+        work.take_part(context);
+        Ok::<(), String>(())
+    })?;
+    Ok(work.done())
+}
+
+/// What is to be tried and what was found, shared by the threads that work on it.
+struct Work {
+    /// Places in [`REGISTRY`], those that take long first: the quick ones then fill up the time of the thread that is done first.
+    remedies: Vec<usize>,
+    next: AtomicUsize,
+    judged: Mutex<Option<Judged>>,
+    tried: Mutex<Vec<(usize, Tried)>>,
+}
+
+impl Work {
+    fn new() -> Work {
+        let mut remedies: Vec<usize> = (0..REGISTRY.len()).collect();
+        remedies.sort_by_key(|&place| REGISTRY[place].keeps_kernels());
+        Work { remedies, next: AtomicUsize::new(0), judged: Mutex::default(), tried: Mutex::default() }
+    }
+
+    fn take_part(&self, context: &Context<'_>) {
         loop {
             // The first task is the longest.
-            let task = next.fetch_add(1, Ordering::Relaxed);
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
             if task == 0 {
-                *judged.lock().expect("unpoisoned") = Some(judge(context));
-            } else if let Some(&remedy) = REGISTRY.get(task - 1) {
-                if let Some(found) = alone(context, remedy) {
-                    tried.lock().expect("unpoisoned").push((task, found));
+                *self.judged.lock().expect("unpoisoned") = Some(judge(context));
+            } else if let Some(&place) = self.remedies.get(task - 1) {
+                if let Some(found) = alone(context, REGISTRY[place]) {
+                    self.tried.lock().expect("unpoisoned").push((place, found));
                 }
             } else {
                 break;
             }
         }
-    };
-    // This thread works too: each further one has memory of its own to fill.
-    std::thread::scope(|scope| {
-        for _ in 1..THREADS {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut tried = tried.into_inner().expect("unpoisoned");
-    tried.sort_by_key(|(task, _)| *task);
-    let judged = judged.into_inner().expect("unpoisoned").expect("the first task ran");
-    (judged, tried.into_iter().map(|(_, tried)| tried).collect())
+    }
+
+    /// When no thread works on it any more.
+    fn done(self) -> (Judged, Vec<Tried>) {
+        let mut tried = self.tried.into_inner().expect("unpoisoned");
+        tried.sort_by_key(|(place, _)| *place);
+        let judged = self.judged.into_inner().expect("unpoisoned").expect("the first task ran");
+        (judged, tried.into_iter().map(|(_, tried)| tried).collect())
+    }
 }
 
 fn judge(context: &Context<'_>) -> Judged {
@@ -162,7 +196,9 @@ fn try_set(context: &Context<'_>, tried: &mut [Tried], set: &[usize], effect: Ef
     changes.push(FitChange { title: change.title.clone(), apply: change.apply.clone() });
     if before.is_empty() {
         // What the list says of it is then known for several orders, too, and its peak is the set's.
-        let (max_batch, fits) = (largest_batch(&change, &outcome), surely.is_some());
+        let known = change.setup == tried[last].change.setup;
+        let max_batch = if known { tried[last].max_batch } else { largest_batch(&change, &outcome) };
+        let fits = surely.is_some();
         let outcome = surely.clone().unwrap_or(outcome);
         tried[last] = Tried { change, outcome, max_batch, fits, ..tried[last] };
     }

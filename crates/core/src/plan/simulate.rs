@@ -2,16 +2,18 @@
 //!
 //! In: a [`Setup`]. Out: an [`Outcome`], kept so that the search may ask again. Several threads may share it.
 
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::ModelSource;
 use super::remedies::int8_weights;
 use super::setup::{ModelChange, Pool, Setup};
 use super::time;
 use crate::bytes::MIB;
-use crate::model::Model;
+use crate::model::{Model, OptimizerConfig};
 pub use crate::predict::Orders;
 use crate::predict::{Lowered, Prediction, Runs};
+use crate::step::tensorflow::Network;
 use crate::step::{Job, Processor};
 
 /// The driver's pool takes memory in pieces of this size. Measured on an NVIDIA H200 with driver 580
@@ -115,21 +117,42 @@ type Kept<K, V> = Mutex<Vec<(K, Result<Arc<V>, String>)>>;
 /// What a job's kernels depend on: the model, and the job without what they do not depend on.
 type Kernels = (ModelChange, bool, Job);
 
+/// Setups that differ in the pool or the limit alone share their kernels; on a GPU, also those that differ in the batch, on
+/// which neither kernels nor their order depend there.
+fn kernels(setup: &Setup) -> Kernels {
+    let job = setup.device_job();
+    let batch = if job.processor == Processor::Gpu { 1 } else { job.micro_batch() };
+    (setup.change.clone(), setup.int8_weights, Job { batch, micro_batches: 1, ..job })
+}
+
+/// What the network alone depends on.
+fn without_optimizer((change, int8_weights, job): Kernels) -> Kernels {
+    (change, int8_weights, Job { optimizer: OptimizerConfig::named(""), ..job })
+}
+
+/// Jobs of which the kernels are kept: one for each of two threads.
+const KEPT_LOWERED: usize = 2;
+
 /// Runs setups and keeps what they gave.
 pub struct Simulator<'a> {
     source: &'a dyn ModelSource,
     models: Kept<ModelChange, Model>,
-    last: Mutex<Option<(Kernels, Arc<Lowered>)>>,
-    runs: Kept<(ModelChange, bool, Job, Orders), Runs>,
+    /// What the network of the job as it was asked for depends on, and that network: some remedies change the optimizer alone.
+    asked: Kernels,
+    network: OnceLock<Network>,
+    last: Mutex<VecDeque<(Kernels, Arc<Lowered>)>>,
+    runs: Kept<(Kernels, Orders), Runs>,
     outcomes: Kept<(Setup, Orders), Outcome>,
 }
 
 impl<'a> Simulator<'a> {
-    /// Nothing run yet.
-    pub fn new(source: &'a dyn ModelSource) -> Simulator<'a> {
+    /// Nothing run yet; `asked` is the job as it was asked for.
+    pub fn new(source: &'a dyn ModelSource, asked: &Setup) -> Simulator<'a> {
         Simulator {
             source,
             models: Mutex::default(),
+            asked: without_optimizer(kernels(asked)),
+            network: OnceLock::new(),
             last: Mutex::default(),
             runs: Mutex::default(),
             outcomes: Mutex::default(),
@@ -141,27 +164,38 @@ impl<'a> Simulator<'a> {
         kept(&self.models, change, || self.source.model(change))
     }
 
-    /// A job's kernels. Those that were lowered last are kept until the next ones are: a job that is run in one order is often
-    /// run in several right after. More of them would take too much room.
+    /// A job's kernels. Those that were lowered last are kept for a while: a job that is run in one order is often run in several
+    /// soon after. More of them would take too much room.
     fn lowered(&self, key: Kernels, model: &Model, job: &Job) -> Arc<Lowered> {
         let last = || self.last.lock().expect("no thread panics while it holds this");
-        if let Some((_, lowered)) = last().take_if(|(known, _)| *known == key) {
+        let known = |last: &mut VecDeque<(Kernels, Arc<Lowered>)>| {
+            let at = last.iter().position(|(known, _)| *known == key)?;
+            last.remove(at)
+        };
+        if let Some((_, lowered)) = known(&mut last()) {
             return lowered;
         }
-        *last() = None;
-        let lowered = Arc::new(Lowered::new(model, job));
-        *last() = Some((key, lowered.clone()));
+        last().truncate(KEPT_LOWERED - 1);
+        let lowered = Arc::new(Lowered::of(self.network(&key, model, job), model, job));
+        last().push_front((key, lowered.clone()));
         lowered
     }
 
+    fn network(&self, key: &Kernels, model: &Model, job: &Job) -> Network {
+        let network = || Network::new(model, job);
+        if without_optimizer(key.clone()) != self.asked {
+            return network();
+        }
+        self.network.get_or_init(network).copied(model)
+    }
+
     /// What several orders can begin with.
-    fn runs_in_one_order(&self, key: &(ModelChange, bool, Job, Orders)) -> Option<Arc<Runs>> {
+    fn runs_in_one_order(&self, (kernels, orders): &(Kernels, Orders)) -> Option<Arc<Runs>> {
+        if *orders == Orders::One {
+            return None;
+        }
         let runs = self.runs.lock().expect("no thread panics while it holds this");
-        let same = |known: &(ModelChange, bool, Job, Orders)| {
-            known.3 == Orders::One
-                && key.3 == Orders::Several
-                && (&known.0, known.1, &known.2) == (&key.0, key.1, &key.2)
-        };
+        let same = |(known, orders): &(Kernels, Orders)| *orders == Orders::One && known == kernels;
         runs.iter().find(|(known, _)| same(known)).and_then(|(_, runs)| runs.clone().ok())
     }
 
@@ -173,15 +207,10 @@ impl<'a> Simulator<'a> {
                 model = Arc::new(int8_weights::quantized(&model));
             }
             let job = setup.device_job();
-            // Setups that differ in the pool or the limit alone share their kernels; on a GPU, also those that differ in the
-            // batch, on which neither kernels nor their order depend there.
-            let batch = if job.processor == Processor::Gpu { 1 } else { job.micro_batch() };
-            let shared = Job { batch, micro_batches: 1, ..job.clone() };
-            let key = (setup.change.clone(), setup.int8_weights, shared, orders);
+            let key = (kernels(setup), orders);
             let runs = kept(&self.runs, &key, || {
-                let kernels = (key.0.clone(), key.1, key.2.clone());
                 let one = self.runs_in_one_order(&key);
-                Ok(Runs::of(&self.lowered(kernels, &model, &job), &model, &job, orders, one.as_deref()))
+                Ok(Runs::of(&self.lowered(key.0.clone(), &model, &job), &job, orders, one.as_deref()))
             })?;
             Ok(Outcome::new(setup, model, runs))
         })

@@ -37,7 +37,7 @@ impl FloorLines {
                 Event::Free { buffer } => {
                     // More is alive before the first of several frees than at any moment since the last one.
                     if std::mem::take(&mut rising) {
-                        moments.push(live);
+                        add(&mut moments, live);
                     }
                     let freed = std::mem::replace(&mut sizes[buffer.0 as usize], Size::ZERO);
                     live.fixed = live.fixed.saturating_sub(freed.fixed);
@@ -46,14 +46,14 @@ impl FloorLines {
                 Event::Relabel { .. } => {}
                 Event::Mark { phase } => {
                     if std::mem::take(&mut rising) {
-                        moments.push(live);
+                        add(&mut moments, live);
                     }
                     stepping = phase != Phase::Setup;
                 }
             }
         }
         if rising {
-            moments.push(live);
+            add(&mut moments, live);
         }
         FloorLines(highest(moments))
     }
@@ -63,6 +63,19 @@ impl FloorLines {
         let lines = self.0.iter().map(|line| FloorLine { bytes: line.at(batch), per_sample: line.per_sample });
         lines.max_by_key(|line| line.bytes).unwrap_or_default()
     }
+}
+
+/// Adds a moment, unless the one before covers it at every batch; those that it covers itself go. Memory rises through the
+/// forward pass and falls through the backward pass, so that few of thousands are left to sort.
+fn add(moments: &mut Vec<Size>, moment: Size) {
+    let covers = |a: Size, b: Size| a.fixed >= b.fixed && a.per_sample >= b.per_sample;
+    if moments.last().is_some_and(|&last| covers(last, moment)) {
+        return;
+    }
+    while moments.last().is_some_and(|&last| covers(moment, last)) {
+        moments.pop();
+    }
+    moments.push(moment);
 }
 
 /// The lines that are the highest somewhere, the flattest first.

@@ -3,7 +3,7 @@
 //! In: a graph. Out: [`StepCost`]: kernels, operations and bytes of the network and of the update, linear in the batch.
 //! A CPU's rates stand here, because the executor orders kernels by them and a plan compares times with them.
 
-use super::graph::Graph;
+use super::graph::{Graph, ValueId};
 use crate::bytes::Size;
 use crate::model::DType;
 use crate::trace::Phase;
@@ -58,15 +58,15 @@ pub struct StepCost {
 }
 
 impl StepCost {
-    /// Adds up a graph; `sizes` are those of its values.
-    pub fn of(graph: &Graph, sizes: &[Size]) -> StepCost {
+    /// Adds up a graph; `size` gives those of its values.
+    pub fn of(graph: &Graph, size: impl Fn(ValueId) -> Size) -> StepCost {
         let mut cost = StepCost::default();
         for node in graph.nodes.iter().filter(|node| !node.free) {
             let part = if node.phase == Phase::Optimizer { &mut cost.update } else { &mut cost.network };
             part.kernels += 1;
             part.operations.add(node.work);
             for &id in node.inputs.iter().chain(&node.outputs) {
-                let size = sizes[id.0 as usize];
+                let size = size(id);
                 part.bytes.add(size);
                 if matches!(graph.value(id).dtype, DType::Float16 | DType::BFloat16) {
                     part.half_bytes.add(size);

@@ -56,6 +56,18 @@ pub struct Value {
     pub differentiable: bool,
 }
 
+/// The elements of a graph's shapes, as functions of the batch: from these, the sizes of thousands of values are quickly made.
+pub struct Elements(Vec<Size>);
+
+impl Elements {
+    /// Bytes of a value, as [`Graph::size`] gives them.
+    pub fn size(&self, value: &Value) -> Size {
+        let Size { fixed, per_sample } = self.0[value.shape.0 as usize];
+        let bytes = value.dtype.bytes();
+        Size { fixed: fixed.saturating_mul(bytes), per_sample: per_sample.saturating_mul(bytes) }
+    }
+}
+
 /// Something that outlives the step: a weight or an optimizer's slot.
 #[derive(Clone, Debug)]
 pub struct Variable {
@@ -88,7 +100,7 @@ pub struct Node {
     /// What it reads.
     pub inputs: SmallVec<[ValueId; 4]>,
     /// What must have run before, without data.
-    pub after: Vec<NodeId>,
+    pub after: SmallVec<[NodeId; 2]>,
     /// What it makes.
     pub outputs: SmallVec<[ValueId; 2]>,
     /// Inputs whose buffer the first output may take over if nobody else needs it.
@@ -184,11 +196,37 @@ impl Default for Graph {
 }
 
 impl Graph {
-    /// Makes room for about this many nodes: a large model's graph is then never moved.
-    pub fn reserve(&mut self, nodes: usize) {
-        self.nodes.reserve(nodes);
-        self.values.reserve(nodes);
-        self.known.reserve(nodes / 2);
+    /// An empty graph with room for about this many nodes, so that a large model's is never moved; `looked_for` of them, lest an
+    /// equal one be added.
+    pub fn with_room(nodes: usize, looked_for: usize) -> Graph {
+        let mut graph =
+            Graph { nodes: Vec::with_capacity(nodes), values: Vec::with_capacity(nodes), ..Graph::default() };
+        graph.known.reserve(looked_for);
+        graph
+    }
+
+    /// A copy with room for this many more nodes.
+    pub fn copy_with_room(&self, nodes: usize) -> Graph {
+        let mut copy = Graph::with_room(self.nodes.len().saturating_add(nodes), 0);
+        copy.nodes.extend_from_slice(&self.nodes);
+        copy.values.extend_from_slice(&self.values);
+        Graph {
+            nodes: copy.nodes,
+            values: copy.values,
+            variables: self.variables.clone(),
+            layer: self.layer,
+            phase: self.phase,
+            known: self.known.clone(),
+            shapes: self.shapes.clone(),
+            shape_ids: self.shape_ids.clone(),
+            constants: self.constants.clone(),
+            reads: self.reads.clone(),
+        }
+    }
+
+    /// From here on, no node is looked for that is equal to one from before: an update has none in common with the network.
+    pub fn forget_calls(&mut self) {
+        self.known = FxHashMap::default();
     }
 
     /// A variable that exists before the step.
@@ -246,7 +284,7 @@ impl Graph {
         self.push(Node {
             kernel: Kernel { name, attr: 0 },
             inputs: SmallVec::new(),
-            after: Vec::new(),
+            after: SmallVec::new(),
             outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
@@ -334,7 +372,7 @@ impl Graph {
         self.push(Node {
             kernel: Kernel { name: "Reshape", attr: 0 },
             inputs: smallvec::smallvec![input],
-            after: Vec::new(),
+            after: SmallVec::new(),
             outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
@@ -398,6 +436,15 @@ impl Graph {
     /// Shape of a value.
     pub fn shape(&self, id: ValueId) -> &Shape {
         &self.shapes[self.value(id).shape.0 as usize]
+    }
+
+    /// Elements of all shapes.
+    pub fn elements(&self) -> Elements {
+        let elements = |shape: &Shape| {
+            let elements = shape.elements();
+            if shape.batched { Size::per_sample(elements) } else { Size::fixed(elements) }
+        };
+        Elements(self.shapes.iter().map(elements).collect())
     }
 
     /// Bytes of a value as a function of the batch.

@@ -14,6 +14,10 @@ impl Remedy for AsyncAllocator {
         "async_allocator"
     }
 
+    fn keeps_kernels(&self) -> bool {
+        true
+    }
+
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change> {
         if !context.gpu() || setup.pool == Pool::CudaAsync {
             return Vec::new();

@@ -16,6 +16,10 @@ impl Remedy for DataParallel {
         "data_parallel"
     }
 
+    fn keeps_kernels(&self) -> bool {
+        true
+    }
+
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change> {
         // An odd batch would be shared unevenly, and the mean of two means is then not the mean.
         if !context.gpu() || setup.devices > 1 || setup.job.batch < 2 || !setup.job.batch.is_multiple_of(2) {

@@ -14,6 +14,10 @@ impl Remedy for FreeMemory {
         "free_memory"
     }
 
+    fn keeps_kernels(&self) -> bool {
+        true
+    }
+
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change> {
         let held = context.request.held_by_others_bytes;
         let (Some(limit), true) = (setup.limit_bytes, held > 0) else { return Vec::new() };

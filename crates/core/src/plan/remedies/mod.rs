@@ -26,7 +26,6 @@ use super::setup::Setup;
 use super::simulate::{Outcome, Simulator};
 use crate::model::{Model, Norm, NormKind, OpKind};
 use crate::report::{Apply, LayerShare, SameResult};
-use crate::step::{Mode, Processor};
 
 /// Every remedy. Sets are applied in this order: those that choose a batch last, when the rest is settled.
 pub const REGISTRY: [&dyn Remedy; 13] = [
@@ -49,6 +48,11 @@ pub const REGISTRY: [&dyn Remedy; 13] = [
 pub trait Remedy: Sync {
     /// A stable id; its page is `docs/remedies/<id>.md`.
     fn id(&self) -> &'static str;
+
+    /// Whether the kernels stay as they are, so that it is quickly tried.
+    fn keeps_kernels(&self) -> bool {
+        false
+    }
 
     /// What it can make of a setup, gentlest first; empty where it does not apply.
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change>;
@@ -104,6 +108,12 @@ impl Effect {
     }
 }
 
+/// A remedy's form of a job that does not depend on how the job itself does: it can be simulated at the same time. It is the
+/// remedy that takes longest.
+pub fn ahead(request: &Request<'_>, setup: &Setup) -> Option<Setup> {
+    mixed_precision::mixed(request, setup).map(|(_, mixed)| mixed)
+}
+
 /// What remedies may ask.
 pub struct Context<'a> {
     /// What is asked.
@@ -137,23 +147,27 @@ impl<'a> Context<'a> {
 
     /// Whether the job runs on a GPU.
     pub fn gpu(&self) -> bool {
-        self.request.job.processor == Processor::Gpu
+        self.request.gpu()
     }
 
     /// Whether the job trains.
     pub fn training(&self) -> bool {
-        self.request.job.mode == Mode::Training
+        self.request.training()
     }
 
     /// Whether the GPU is of this generation or newer; false on a CPU.
     pub fn capability(&self, major: u32) -> bool {
-        self.gpu() && self.request.device.compute_capability.is_some_and(|capability| capability.major >= major)
+        self.request.capability(major)
     }
 
     /// Whether another remedy has already chosen a dtype policy.
     fn policy_chosen(&self, setup: &Setup) -> bool {
-        setup.change.policy != self.request.base.policy
+        policy_chosen(self.request, setup)
     }
+}
+
+fn policy_chosen(request: &Request<'_>, setup: &Setup) -> bool {
+    setup.change.policy != request.base.policy
 }
 
 /// Whether samples of a batch see each other while training: batch normalization that is not frozen.

@@ -14,6 +14,10 @@ impl Remedy for SmallerBatch {
         "smaller_batch"
     }
 
+    fn keeps_kernels(&self) -> bool {
+        true
+    }
+
     fn options(&self, context: &Context<'_>, setup: &Setup) -> Vec<Change> {
         if setup.parts() > 1 {
             return Vec::new();

@@ -11,6 +11,7 @@
 
 mod prepared;
 mod run;
+mod successors;
 mod workers;
 
 pub use prepared::{Prepared, causes};
@@ -30,7 +31,7 @@ pub struct Execution {
     pub seed: u64,
 }
 
-impl Prepared<'_> {
+impl Prepared {
     /// Runs the graph and records what its allocator is asked for.
     pub fn run(&self, execution: Execution) -> Trace {
         let mut run = run::Run::new(self, execution);

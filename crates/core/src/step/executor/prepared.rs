@@ -1,95 +1,257 @@
 //! What every order of a graph shares: who waits for whom, how long kernels run, what values are for.
 //!
-//! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders.
+//! In: a graph and the batch whose running times decide the order. Out: [`Prepared`], which can be run in many orders and does
+//! not need the graph any more. A run comes by each node and value several times and in no order of memory, so that what it
+//! reads of them is kept close together here.
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
+use super::successors::successors;
 use crate::bytes::Size;
+use crate::model::DType;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
-use crate::step::graph::{Graph, Node, NodeId, ValueId};
+use crate::step::graph::{Graph, InPlace, Node, NodeId, Storage, Value, ValueId, VariableId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
 /// A graph ready to be run.
-pub struct Prepared<'g> {
-    pub(super) graph: &'g Graph,
+#[derive(Clone, Debug)]
+pub struct Prepared {
     pub(super) causes: Arc<Causes>,
-    pub(super) sizes: Vec<Size>,
-    pub(super) roles: Vec<Role>,
-    /// How many inputs each value is.
-    pub(super) consumer_count: Vec<u32>,
+    /// The nodes, and one more that says where the last one's lists end.
+    calls: Vec<Call>,
+    /// Inputs, then outputs, of each node, one node after the other.
+    edges: Vec<ValueId>,
+    successors: Vec<NodeId>,
+    /// What few nodes have.
+    extras: Vec<Extra>,
+    scratch: Vec<Size>,
+    pub(super) values: Vec<Flow>,
+    pub(super) variables: Vec<Kept>,
     /// How many results each node waits for.
     pub(super) dependency_count: Vec<u32>,
-    /// Nanoseconds; 0 for kernels that run at once on the thread that made them ready.
-    pub(super) costs: Vec<u64>,
     /// Nodes that wait for nothing: reads of variables, the batch, constants.
     pub(super) sources: Vec<NodeId>,
-    /// Successors of all nodes, one after the other.
-    successors: Vec<NodeId>,
-    first_successor: Vec<u32>,
 }
 
-impl<'g> Prepared<'g> {
+/// A node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    /// Nanoseconds; 0 for kernels that run at once on the thread that made them ready.
+    pub(super) cost_ns: u64,
+    first_edge: u32,
+    first_output: u32,
+    first_successor: u32,
+    /// Its place in `extras`; [`NO_EXTRA`] for most.
+    extra: u32,
+    pub(super) in_place: InPlace,
+    pub(super) phase: Phase,
+}
+
+const NO_EXTRA: u32 = u32::MAX;
+
+/// Scratch and writes of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extra {
+    first_scratch: u32,
+    end_scratch: u32,
+    /// See [`Node::scratch_from`].
+    pub(super) scratch_from: Option<ValueId>,
+    /// See [`Node::scratch_first`].
+    pub(super) scratch_first: bool,
+    /// See [`Node::writes`].
+    pub(super) writes: Option<VariableId>,
+    /// The write gives the variable a new value rather than changing it in place.
+    pub(super) replaces: bool,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) size: Size,
+    pub(super) storage: Storage,
+    /// How many inputs it is.
+    pub(super) consumer_count: u32,
+    pub(super) role: Role,
+    pub(super) dtype: DType,
+}
+
+/// A variable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) size: Size,
+    /// The same number for all of one shape and type.
+    pub(super) kind: u32,
+    pub(super) role: Role,
+    pub(super) random: bool,
+}
+
+impl Prepared {
     /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
     /// long as it takes to queue it on a GPU. `causes` are those of [`causes`].
-    pub fn new(graph: &'g Graph, batch: Option<u64>, causes: Arc<Causes>) -> Prepared<'g> {
-        let sizes: Vec<Size> = (0..graph.values.len() as u32).map(|id| graph.size(ValueId(id))).collect();
-        let mut consumer_count = vec![0u32; graph.values.len()];
-        let mut dependency_count = vec![0u32; graph.nodes.len()];
-        let mut roles = vec![Role::Temporary; graph.values.len()];
+    pub fn new(graph: &Graph, batch: Option<u64>, causes: Arc<Causes>) -> Prepared {
+        let mut prepared = Prepared {
+            causes,
+            calls: Vec::with_capacity(graph.nodes.len() + 1),
+            edges: Vec::with_capacity(graph.nodes.iter().map(|node| node.inputs.len() + node.outputs.len()).sum()),
+            successors: Vec::new(),
+            extras: Vec::new(),
+            scratch: Vec::new(),
+            values: flows(graph),
+            variables: kept(graph),
+            dependency_count: Vec::with_capacity(graph.nodes.len()),
+            sources: Vec::new(),
+        };
+        for node in &graph.nodes {
+            prepared.push(node, batch);
+        }
+        let end = prepared.edges.len() as u32;
+        prepared.calls.push(Call {
+            cost_ns: 0,
+            first_edge: end,
+            first_output: end,
+            first_successor: 0,
+            extra: NO_EXTRA,
+            in_place: InPlace::No,
+            phase: Phase::Setup,
+        });
+        prepared.read_inputs(graph);
+        prepared
+    }
+
+    fn push(&mut self, node: &Node, batch: Option<u64>) {
+        let first_edge = self.edges.len() as u32;
+        self.edges.extend_from_slice(&node.inputs);
+        self.edges.extend_from_slice(&node.outputs);
+        let mut extra = NO_EXTRA;
+        if !node.scratch.is_empty() || node.writes.is_some() {
+            extra = self.extras.len() as u32;
+            let first_scratch = self.scratch.len() as u32;
+            self.scratch.extend_from_slice(&node.scratch);
+            self.extras.push(Extra {
+                first_scratch,
+                end_scratch: self.scratch.len() as u32,
+                scratch_from: node.scratch_from,
+                scratch_first: node.scratch_first,
+                writes: node.writes,
+                replaces: node.kernel.name == "AssignVariableOp",
+            });
+        }
+        let dependencies = (node.inputs.len() + node.after.len()) as u32;
+        if dependencies == 0 {
+            self.sources.push(NodeId(self.calls.len() as u32));
+        }
+        self.dependency_count.push(dependencies);
+        self.calls.push(Call {
+            cost_ns: cost_ns(node, &self.values, batch),
+            first_edge,
+            first_output: first_edge + node.inputs.len() as u32,
+            first_successor: 0,
+            extra,
+            in_place: node.in_place,
+            phase: node.phase,
+        });
+    }
+
+    /// What values are for, and who waits for whom.
+    fn read_inputs(&mut self, graph: &Graph) {
         let mut first_successor = vec![0u32; graph.nodes.len() + 1];
         for (index, node) in graph.nodes.iter().enumerate() {
+            let phase = self.calls[index].phase;
             for &input in &node.inputs {
-                consumer_count[input.0 as usize] += 1;
-                let producer = graph.value(input).producer;
-                first_successor[producer.0 as usize + 1] += 1;
-                let role = read_role(graph.node(producer).phase, node.phase);
-                let known = &mut roles[input.0 as usize];
-                *known = (*known).min(role);
+                let producer = graph.value(input).producer.0 as usize;
+                let role = read_role(self.calls[producer].phase, phase);
+                let value = &mut self.values[input.0 as usize];
+                value.consumer_count += 1;
+                value.role = value.role.min(role);
+                first_successor[producer + 1] += 1;
             }
             for &before in &node.after {
                 first_successor[before.0 as usize + 1] += 1;
             }
-            dependency_count[index] = (node.inputs.len() + node.after.len()) as u32;
         }
         for index in 0..graph.nodes.len() {
             first_successor[index + 1] += first_successor[index];
+            self.calls[index + 1].first_successor = first_successor[index + 1];
         }
-        let successors = successors(graph, &first_successor);
-        let costs = graph.nodes.iter().map(|node| cost(node, &sizes, batch)).collect();
-        Prepared {
-            graph,
-            causes,
-            sizes,
-            roles,
-            consumer_count,
-            sources: (0..graph.nodes.len() as u32)
-                .map(NodeId)
-                .filter(|id| dependency_count[id.0 as usize] == 0)
-                .collect(),
-            dependency_count,
-            costs,
-            successors,
-            first_successor,
-        }
+        self.successors = successors(graph, &first_successor);
     }
 
-    /// What a step costs, whatever its order.
-    pub fn cost(&self) -> StepCost {
-        StepCost::of(self.graph, &self.sizes)
+    /// What a step costs, whatever its order. The graph is the one that was prepared.
+    pub fn cost(&self, graph: &Graph) -> StepCost {
+        StepCost::of(graph, |value| self.values[value.0 as usize].size)
     }
 
-    pub(super) fn variable_cause(&self, variable: usize) -> CauseId {
-        CauseId((self.graph.nodes.len() + variable) as u32)
+    pub(super) fn node_count(&self) -> usize {
+        self.calls.len() - 1
     }
 
-    pub(super) fn feed_cause(&self) -> CauseId {
-        self.variable_cause(self.graph.variables.len())
+    pub(super) fn call(&self, node: NodeId) -> &Call {
+        &self.calls[node.0 as usize]
+    }
+
+    pub(super) fn inputs(&self, node: NodeId) -> &[ValueId] {
+        let call = self.call(node);
+        &self.edges[call.first_edge as usize..call.first_output as usize]
+    }
+
+    pub(super) fn outputs(&self, node: NodeId) -> &[ValueId] {
+        &self.edges[self.call(node).first_output as usize..self.calls[node.0 as usize + 1].first_edge as usize]
+    }
+
+    pub(super) fn inputs_and_outputs(&self, node: NodeId) -> &[ValueId] {
+        &self.edges[self.call(node).first_edge as usize..self.calls[node.0 as usize + 1].first_edge as usize]
     }
 
     pub(super) fn successors(&self, node: NodeId) -> &[NodeId] {
-        let (from, to) = (self.first_successor[node.0 as usize], self.first_successor[node.0 as usize + 1]);
+        let (from, to) = (self.call(node).first_successor, self.calls[node.0 as usize + 1].first_successor);
         &self.successors[from as usize..to as usize]
     }
+
+    pub(super) fn extra(&self, call: &Call) -> Option<&Extra> {
+        // Most have none, and need no look.
+        if call.extra == NO_EXTRA { None } else { self.extras.get(call.extra as usize) }
+    }
+
+    pub(super) fn scratch(&self, extra: &Extra) -> &[Size] {
+        &self.scratch[extra.first_scratch as usize..extra.end_scratch as usize]
+    }
+
+    pub(super) fn variable_cause(&self, variable: usize) -> CauseId {
+        CauseId((self.node_count() + variable) as u32)
+    }
+
+    pub(super) fn feed_cause(&self) -> CauseId {
+        self.variable_cause(self.variables.len())
+    }
+}
+
+/// The values, before it is known who reads them.
+fn flows(graph: &Graph) -> Vec<Flow> {
+    let elements = graph.elements();
+    let flow = |value: &Value| Flow {
+        size: elements.size(value),
+        storage: value.storage,
+        consumer_count: 0,
+        role: Role::Temporary,
+        dtype: value.dtype,
+    };
+    graph.values.iter().map(flow).collect()
+}
+
+fn kept(graph: &Graph) -> Vec<Kept> {
+    let mut kinds = FxHashMap::default();
+    let kept = graph.variables.iter().map(|variable| {
+        let next = kinds.len() as u32;
+        Kept {
+            size: variable.shape.size(variable.dtype),
+            kind: *kinds.entry((&variable.shape, variable.dtype)).or_insert(next),
+            role: variable.role,
+            random: variable.random,
+        }
+    });
+    kept.collect()
 }
 
 /// Who asks for memory when a graph is run: its nodes, then its variables, then the batch. `layers` are the layers' paths.
@@ -105,46 +267,6 @@ pub fn causes(graph: &Graph, layers: Vec<Arc<str>>) -> Causes {
     causes
 }
 
-/// Successors by node, the one with the longest way to the end of the step last. In TensorFlow's optimized graphs it mostly
-/// stands last, so that the thread which made it ready also runs it, and the sum for a bias behind the product for its kernel.
-/// The gradients of a convolution whose filter several calls share are an exception: there the image's gradient stands before
-/// the filter's (in all 14 of three such graphs).
-fn successors(graph: &Graph, first: &[u32]) -> Vec<NodeId> {
-    let mut next = first.to_vec();
-    let mut successors = vec![NodeId(0); *first.last().unwrap_or(&0) as usize];
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let producers = node.inputs.iter().map(|&input| graph.value(input).producer);
-        for before in producers.chain(node.after.iter().copied()) {
-            let place = &mut next[before.0 as usize];
-            successors[*place as usize] = NodeId(index as u32);
-            *place += 1;
-        }
-    }
-    let mut way = vec![0u32; graph.nodes.len()];
-    // Node ids rise along every edge but those that the constant rewrite turned around, which are one node long.
-    for index in (0..graph.nodes.len()).rev() {
-        let own = &mut successors[first[index] as usize..first[index + 1] as usize];
-        way[index] = own.iter().map(|next| way[next.0 as usize] + 1).max().unwrap_or(0);
-        own.sort_by_key(|next| (way[next.0 as usize], graph.node(*next).kernel.name == "BiasAddGrad"));
-    }
-    for node in graph.nodes.iter().filter(|node| node.kernel.name == "AddN") {
-        let summed = node.inputs.iter().map(|&input| graph.node(graph.value(input).producer));
-        for filter in summed.filter(|summed| summed.kernel.name.contains("BackpropFilter")) {
-            for &input in &filter.inputs {
-                let producer = graph.value(input).producer.0 as usize;
-                successors[first[producer] as usize..first[producer + 1] as usize].sort_by_key(|next| {
-                    match graph.node(*next).kernel.name {
-                        name if name.ends_with("BackpropInput") => 0,
-                        "BiasAddGrad" => 2,
-                        _ => 1,
-                    }
-                });
-            }
-        }
-    }
-    successors
-}
-
 /// What a value is for, judged by one of its readers.
 fn read_role(made: Phase, read: Phase) -> Role {
     match (made, read) {
@@ -155,7 +277,7 @@ fn read_role(made: Phase, read: Phase) -> Role {
 }
 
 /// Nanoseconds that a kernel runs, roughly. Only the order in which parallel kernels end depends on them.
-fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
+fn cost_ns(node: &Node, values: &[Flow], batch: Option<u64>) -> u64 {
     if node.free {
         return 0;
     }
@@ -164,7 +286,7 @@ fn cost(node: &Node, sizes: &[Size], batch: Option<u64>) -> u64 {
         .inputs
         .iter()
         .chain(&node.outputs)
-        .map(|&value| sizes[value.0 as usize].at(batch))
+        .map(|&value| values[value.0 as usize].size.at(batch))
         .fold(0, u64::saturating_add);
     START_NS
         .saturating_add(node.work.at(batch) / CPU_OPERATIONS_PER_NS)

@@ -1,20 +1,17 @@
 //! One run of a prepared graph: buffers come and go as kernels start and end.
 
-use std::collections::HashMap;
-
 use super::Execution;
-use super::prepared::Prepared;
+use super::prepared::{Extra, Prepared};
 use super::workers::{Random, Workers};
 use crate::bytes::Size;
-use crate::model::{DType, Shape};
-use crate::step::graph::{InPlace, Node, NodeId, Storage, ValueId};
+use crate::step::graph::{InPlace, NodeId, Storage, ValueId};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 
 /// No buffer (yet).
 const NONE: BufferId = BufferId(u32::MAX);
 
 pub(super) struct Run<'a> {
-    prepared: &'a Prepared<'a>,
+    prepared: &'a Prepared,
     execution: Execution,
     trace: Trace,
     phase: Option<Phase>,
@@ -28,9 +25,9 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(prepared: &'a Prepared<'a>, execution: Execution) -> Run<'a> {
+    pub(super) fn new(prepared: &'a Prepared, execution: Execution) -> Run<'a> {
         // About two events for each kernel that is no view.
-        let events = Vec::with_capacity(prepared.graph.nodes.len() * 5 / 4 * execution.steps as usize);
+        let events = Vec::with_capacity(prepared.node_count() * 5 / 4 * execution.steps as usize);
         let trace = Trace { events, causes: prepared.causes.clone(), buffer_count: 0 };
         Run {
             prepared,
@@ -39,8 +36,8 @@ impl<'a> Run<'a> {
             phase: None,
             holders: Vec::new(),
             role: Vec::new(),
-            variable_buffer: Vec::new(),
-            value_buffer: vec![NONE; prepared.graph.values.len()],
+            variable_buffer: Vec::with_capacity(prepared.variables.len()),
+            value_buffer: vec![NONE; prepared.values.len()],
         }
     }
 
@@ -87,27 +84,26 @@ impl<'a> Run<'a> {
     /// Slots of one shape start as one shared buffer of zeros: each gets its own when it is first written.
     pub(super) fn set_up(&mut self) {
         self.mark(Phase::Setup);
-        let graph = self.prepared.graph;
-        let mut zeros: HashMap<(&Shape, DType), BufferId> = HashMap::new();
-        for (index, variable) in graph.variables.iter().enumerate() {
+        let prepared = self.prepared;
+        // By kind of variable.
+        let mut zeros = vec![NONE; if self.execution.from_start { prepared.variables.len() } else { 0 }];
+        for (index, variable) in prepared.variables.iter().enumerate() {
             let slot = self.execution.from_start && variable.role == Role::OptimizerState;
-            let shared = slot.then_some((&variable.shape, variable.dtype));
-            if let Some(&buffer) = shared.and_then(|key| zeros.get(&key)) {
+            if slot && zeros[variable.kind as usize] != NONE {
+                let buffer = zeros[variable.kind as usize];
                 self.holders[buffer.0 as usize] += 1;
                 self.variable_buffer.push(buffer);
                 continue;
             }
-            let cause = self.prepared.variable_cause(index);
-            let size = variable.shape.size(variable.dtype);
+            let cause = prepared.variable_cause(index);
             // An initializer draws numbers, scales and shifts them; the last of the three results is kept.
-            let temporaries = if variable.random { 2 } else { 0 };
-            let drawn: Vec<BufferId> = (0..temporaries).map(|_| self.alloc(size, cause, Role::Temporary, 1)).collect();
-            let buffer = self.alloc(size, cause, variable.role, 1);
+            let drawn = variable.random.then(|| [(); 2].map(|()| self.alloc(variable.size, cause, Role::Temporary, 1)));
+            let buffer = self.alloc(variable.size, cause, variable.role, 1);
             self.variable_buffer.push(buffer);
-            if let Some(key) = shared {
-                zeros.insert(key, buffer);
+            if slot {
+                zeros[variable.kind as usize] = buffer;
             }
-            for buffer in drawn {
+            for buffer in drawn.into_iter().flatten() {
                 self.release(buffer);
             }
         }
@@ -118,10 +114,10 @@ impl<'a> Run<'a> {
         self.mark(Phase::Forward);
         self.value_buffer.fill(NONE);
         let mut feeds = Vec::new();
-        for (index, value) in prepared.graph.values.iter().enumerate() {
+        for (index, value) in prepared.values.iter().enumerate() {
             if value.storage == Storage::Feed {
                 // The caller holds it too, so no kernel may overwrite it.
-                let buffer = self.alloc(prepared.sizes[index], prepared.feed_cause(), Role::Input, 1);
+                let buffer = self.alloc(value.size, prepared.feed_cause(), Role::Input, 1);
                 feeds.push(buffer);
                 self.value_buffer[index] = buffer;
             }
@@ -130,7 +126,7 @@ impl<'a> Run<'a> {
         let mut random = Random::new(self.execution.seed, step);
         let mut workers = Workers::new(self.execution.threads);
         for &node in &prepared.sources {
-            self.start_outputs(prepared.graph.node(node), CauseId(node.0));
+            self.start_outputs(node);
             self.finish(node);
             for &successor in prepared.successors(node) {
                 let count = &mut pending[successor.0 as usize];
@@ -146,7 +142,7 @@ impl<'a> Run<'a> {
         loop {
             while let Some((worker, node)) = workers.next(&mut random) {
                 self.start(node, &mut scratch[worker]);
-                workers.start(worker, node, now + random.jitter(prepared.costs[node.0 as usize]));
+                workers.start(worker, node, now + random.jitter(prepared.call(node).cost_ns));
             }
             let Some((end, worker, node)) = workers.finish() else { break };
             now = end;
@@ -170,27 +166,26 @@ impl<'a> Run<'a> {
     }
 
     /// Places a node's outputs and scratch, in the kernel's order.
-    fn start(&mut self, id: NodeId, scratch: &mut Vec<BufferId>) {
-        let node = self.prepared.graph.node(id);
-        self.mark(node.phase);
-        let cause = CauseId(id.0);
-        // Most kernels have no scratch.
-        let takes_scratch = !node.scratch.is_empty();
-        if takes_scratch && node.scratch_first {
-            self.start_scratch(node, cause, scratch);
+    fn start(&mut self, node: NodeId, scratch: &mut Vec<BufferId>) {
+        let call = self.prepared.call(node);
+        self.mark(call.phase);
+        let Some(extra) = self.prepared.extra(call) else { return self.start_outputs(node) };
+        if extra.scratch_first {
+            self.start_scratch(node, extra, scratch);
         }
-        self.start_outputs(node, cause);
-        if takes_scratch && !node.scratch_first {
-            self.start_scratch(node, cause, scratch);
+        self.start_outputs(node);
+        if !extra.scratch_first {
+            self.start_scratch(node, extra, scratch);
         }
     }
 
-    fn start_outputs(&mut self, node: &Node, cause: CauseId) {
+    fn start_outputs(&mut self, node: NodeId) {
         let prepared = self.prepared;
         let mut taken = false;
-        for &output in &node.outputs {
+        for &output in prepared.outputs(node) {
             let index = output.0 as usize;
-            let buffer = match prepared.graph.value(output).storage {
+            let value = &prepared.values[index];
+            let buffer = match value.storage {
                 Storage::Constant => continue,
                 Storage::Feed => self.value_buffer[index],
                 Storage::Alias(of) => match self.value_buffer[of.0 as usize] {
@@ -201,23 +196,23 @@ impl<'a> Run<'a> {
                 Storage::Own => {
                     if !taken && let Some(buffer) = self.overwritable(node, output) {
                         taken = true;
-                        self.relabel(buffer, prepared.roles[index]);
+                        self.relabel(buffer, value.role);
                         buffer
                     } else {
-                        self.alloc(prepared.sizes[index], cause, prepared.roles[index], 0)
+                        self.alloc(value.size, CauseId(node.0), value.role, 0)
                     }
                 }
             };
             // One more for the node itself, so that an unread result lives until it ends.
-            self.holders[buffer.0 as usize] += prepared.consumer_count[index] + 1;
+            self.holders[buffer.0 as usize] += value.consumer_count + 1;
             self.value_buffer[index] = buffer;
         }
     }
 
-    fn start_scratch(&mut self, node: &Node, cause: CauseId, scratch: &mut Vec<BufferId>) {
-        let own = node.scratch_from.is_some_and(|input| self.only_reader(input).is_some());
-        for &size in node.scratch.iter().skip(own as usize) {
-            scratch.push(self.alloc(size, cause, Role::Workspace, 1));
+    fn start_scratch(&mut self, node: NodeId, extra: &Extra, scratch: &mut Vec<BufferId>) {
+        let own = extra.scratch_from.is_some_and(|input| self.only_reader(input).is_some());
+        for &size in self.prepared.scratch(extra).iter().skip(own as usize) {
+            scratch.push(self.alloc(size, CauseId(node.0), Role::Workspace, 1));
         }
     }
 
@@ -228,28 +223,29 @@ impl<'a> Run<'a> {
     }
 
     /// The buffer that the output can take over: of an input alike in size and type, and with no other reader.
-    fn overwritable(&self, node: &Node, output: ValueId) -> Option<BufferId> {
-        let candidates = match node.in_place {
+    fn overwritable(&self, node: NodeId, output: ValueId) -> Option<BufferId> {
+        let inputs = self.prepared.inputs(node);
+        let candidates = match self.prepared.call(node).in_place {
             InPlace::No => return None,
-            InPlace::Any => &node.inputs[..],
-            InPlace::First => &node.inputs[..1],
-            InPlace::NotFirst => &node.inputs[1..],
+            InPlace::Any => inputs,
+            InPlace::First => &inputs[..1],
+            InPlace::NotFirst => &inputs[1..],
         };
-        let (graph, sizes) = (self.prepared.graph, &self.prepared.sizes);
-        let (dtype, size) = (graph.value(output).dtype, sizes[output.0 as usize]);
+        let value = |id: ValueId| &self.prepared.values[id.0 as usize];
+        let output = value(output);
         candidates
             .iter()
-            .filter(|input| sizes[input.0 as usize] == size && graph.value(**input).dtype == dtype)
+            .filter(|&&input| value(input).size == output.size && value(input).dtype == output.dtype)
             .find_map(|&input| self.only_reader(input))
     }
 
     /// Gives back what a node read, and carries out its write to a variable.
-    fn finish(&mut self, id: NodeId) {
-        let node = self.prepared.graph.node(id);
-        if node.writes.is_some() {
-            self.write(id, node);
+    fn finish(&mut self, node: NodeId) {
+        let prepared = self.prepared;
+        if let Some(extra) = prepared.extra(prepared.call(node)) {
+            self.write(node, extra);
         }
-        for value in node.inputs.iter().chain(&node.outputs) {
+        for value in prepared.inputs_and_outputs(node) {
             let buffer = self.value_buffer[value.0 as usize];
             if buffer != NONE {
                 self.release(buffer);
@@ -258,26 +254,22 @@ impl<'a> Run<'a> {
     }
 
     /// A variable takes a new value: in place, or in another buffer if somebody still reads the old one.
-    fn write(&mut self, id: NodeId, node: &Node) {
-        let Some(variable) = node.writes else { return };
+    fn write(&mut self, node: NodeId, extra: &Extra) {
+        let Some(variable) = extra.writes else { return };
         let index = variable.0 as usize;
         let old = self.variable_buffer[index];
-        let known = &self.prepared.graph.variables[index];
-        let replaces = node.kernel.name == "AssignVariableOp";
-        if !replaces && self.holders[old.0 as usize] == 1 {
+        let known = &self.prepared.variables[index];
+        if !extra.replaces && self.holders[old.0 as usize] == 1 {
             return;
         }
-        let new = match self.only_reader(node.inputs[0]).filter(|_| replaces) {
+        let new = match self.only_reader(self.prepared.inputs(node)[0]).filter(|_| extra.replaces) {
             // The variable takes the value's own buffer.
             Some(buffer) => {
                 self.holders[buffer.0 as usize] += 1;
                 self.relabel(buffer, known.role);
                 buffer
             }
-            None => {
-                let cause = CauseId(id.0);
-                self.alloc(known.shape.size(known.dtype), cause, known.role, 1)
-            }
+            None => self.alloc(known.size, CauseId(node.0), known.role, 1),
         };
         self.variable_buffer[index] = new;
         self.release(old);

@@ -16,33 +16,44 @@ struct Worker {
     running: Option<(u64, NodeId)>,
 }
 
-pub(super) struct Workers(Vec<Worker>);
+pub(super) struct Workers {
+    workers: Vec<Worker>,
+    /// How many of them run nothing.
+    idle: usize,
+    /// Kernels that somebody is to run next, or that are queued.
+    waiting: usize,
+}
 
 impl Workers {
     pub(super) fn new(threads: usize) -> Workers {
-        Workers((0..threads).map(|_| Worker::default()).collect())
+        Workers { workers: (0..threads).map(|_| Worker::default()).collect(), idle: threads, waiting: 0 }
     }
 
     /// A kernel that waits for nothing, at the start of a step.
     pub(super) fn enqueue(&mut self, node: NodeId) {
-        let threads = self.0.len();
-        self.0[node.0 as usize % threads].queue.push_back(node);
+        let threads = self.workers.len();
+        self.workers[node.0 as usize % threads].queue.push_back(node);
+        self.waiting += 1;
     }
 
     /// An idle thread and the kernel it takes up.
     pub(super) fn next(&mut self, random: &mut Random) -> Option<(usize, NodeId)> {
-        let threads = self.0.len();
+        let threads = self.workers.len();
         let first = random.below(threads);
+        if self.idle == 0 || self.waiting == 0 {
+            return None;
+        }
         for offset in 0..threads {
             let index = wrapped(first + offset, threads);
-            let worker = &mut self.0[index];
+            let worker = &mut self.workers[index];
             if worker.running.is_some() {
                 continue;
             }
             let own = worker.inline.pop_front().or_else(|| worker.queue.pop_front());
-            let node =
-                own.or_else(|| (1..threads).find_map(|other| self.0[wrapped(index + other, threads)].queue.pop_back()));
+            let others = || (1..threads).map(|other| wrapped(index + other, threads));
+            let node = own.or_else(|| others().find_map(|other| self.workers[other].queue.pop_back()));
             if let Some(node) = node {
+                self.waiting -= 1;
                 return Some((index, node));
             }
         }
@@ -50,26 +61,30 @@ impl Workers {
     }
 
     pub(super) fn start(&mut self, worker: usize, node: NodeId, end: u64) {
-        self.0[worker].running = Some((end, node));
+        self.workers[worker].running = Some((end, node));
+        self.idle -= 1;
     }
 
     /// The kernel that ends first: its end, its thread, itself.
     pub(super) fn finish(&mut self) -> Option<(u64, usize, NodeId)> {
-        let running = self.0.iter().enumerate().filter_map(|(index, worker)| {
+        let running = self.workers.iter().enumerate().filter_map(|(index, worker)| {
             let (end, node) = worker.running?;
             Some((end, index, node))
         });
-        let (end, worker, node) = running.min()?;
-        self.0[worker].running = None;
+        // Of those that end together the first thread's.
+        let (end, worker, node) = running.min_by_key(|&(end, ..)| end)?;
+        self.workers[worker].running = None;
+        self.idle += 1;
         Some((end, worker, node))
     }
 
     /// Hands out what a kernel made ready: cheap kernels and the last dear one to the same thread, the rest to its queue.
-    pub(super) fn hand_out(&mut self, worker: usize, ready: &[NodeId], prepared: &Prepared<'_>) {
-        let worker = &mut self.0[worker];
+    pub(super) fn hand_out(&mut self, worker: usize, ready: &[NodeId], prepared: &Prepared) {
+        self.waiting += ready.len();
+        let worker = &mut self.workers[worker];
         let mut dear = None;
         for &node in ready {
-            if prepared.costs[node.0 as usize] == 0 {
+            if prepared.call(node).cost_ns == 0 {
                 worker.inline.push_back(node);
             } else if let Some(previous) = dear.replace(node) {
                 worker.queue.push_front(previous);

@@ -3,6 +3,8 @@
 //! In: a number and a shape. Out: a value that lives as long as the compiled graph, or a kernel that makes it anew in each step
 //! where it is too large to be kept. Not counted: constants of a few bytes.
 
+use rustc_hash::FxHashMap;
+
 use super::Lowering;
 use crate::model::{DType, Shape};
 use crate::step::Processor;
@@ -14,15 +16,24 @@ use crate::trace::Role;
 /// at 100 KiB, so the kernels are still there in the graphs that it writes out.
 const KEPT_BYTES: u64 = 10 << 20;
 
+/// Those that are kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeptConstants {
+    /// Unfolded by the graph optimizer.
+    pub full: FxHashMap<(Shape, DType), ValueId>,
+    /// Numbers repeated to a shape, by the number.
+    repeated: FxHashMap<(ValueId, Shape), ValueId>,
+}
+
 impl Lowering<'_> {
     /// A constant of full size that the graph optimizer unfolds: it lives as long as the compiled graph.
     pub(super) fn full_constant(&mut self, shape: Shape, dtype: DType) -> ValueId {
         let key = (shape.clone(), dtype);
-        if let Some(&value) = self.full_constants.get(&key) {
+        if let Some(&value) = self.kept_constants.full.get(&key) {
             return value;
         }
         let value = self.kept(shape, dtype);
-        self.full_constants.insert(key, value);
+        self.kept_constants.full.insert(key, value);
         value
     }
 
@@ -34,11 +45,11 @@ impl Lowering<'_> {
             return self.call("Tile", &[number], (shape.clone(), dtype), InPlace::No);
         }
         let key = (number, shape.clone());
-        if let Some(&value) = self.repeated.get(&key) {
+        if let Some(&value) = self.kept_constants.repeated.get(&key) {
             return value;
         }
         let value = self.kept(shape.clone(), dtype);
-        self.repeated.insert(key, value);
+        self.kept_constants.repeated.insert(key, value);
         value
     }
 

@@ -14,8 +14,7 @@ mod optimizers;
 mod rewrite;
 mod sums;
 
-use rustc_hash::FxHashMap;
-
+use self::constants::KeptConstants;
 use super::graph::{Graph, Kernel, ValueId, Variable, VariableId};
 use super::{Job, Mode, Processor};
 use crate::model::{DType, Model, Note, Shape, TensorId, WeightId};
@@ -38,9 +37,7 @@ struct Lowering<'m> {
     model: &'m Model,
     job: &'m Job,
     attributes: Vec<Attribute>,
-    full_constants: FxHashMap<(Shape, DType), ValueId>,
-    /// Numbers repeated to a shape and kept, by the number.
-    repeated: FxHashMap<(ValueId, Shape), ValueId>,
+    kept_constants: KeptConstants,
     /// The value of each of the model's tensors, once it is made.
     values: Vec<Option<ValueId>>,
     variables: Vec<VariableId>,
@@ -49,47 +46,93 @@ struct Lowering<'m> {
     notes: Vec<Note>,
 }
 
-/// Lowers a model and a job to TensorFlow's kernels, with notes on what could only be bounded.
-pub fn lower(model: &Model, job: &Job) -> (Graph, Vec<Note>) {
-    let mut lowering = Lowering {
-        graph: Graph::default(),
-        model,
-        job,
-        attributes: Vec::new(),
-        full_constants: FxHashMap::default(),
-        repeated: FxHashMap::default(),
-        values: vec![None; model.tensors.len()],
-        variables: Vec::new(),
-        extra_losses: Vec::new(),
-        notes: Vec::new(),
-    };
-    // About ten kernels for each op, forward and backward, and twenty for the update of each weight.
-    let kernels = model.ops.len().saturating_mul(10).saturating_add(model.weights.len().saturating_mul(20));
-    lowering.graph.reserve(kernels.min(1 << 20));
-    lowering.declare_weights();
-    for &input in &model.inputs {
-        let tensor = model.tensor(input);
-        let value = lowering.graph.feed(tensor.shape.clone(), tensor.dtype);
-        lowering.values[input.0 as usize] = Some(value);
+/// A model's network, lowered: forward, loss and gradients. No optimizer changes it: jobs that differ in the optimizer alone
+/// begin with the same one.
+#[derive(Clone, Debug)]
+pub struct Network {
+    graph: Graph,
+    attributes: Vec<Attribute>,
+    kept_constants: KeptConstants,
+    values: Vec<Option<ValueId>>,
+    variables: Vec<VariableId>,
+    notes: Vec<Note>,
+    /// None at inference.
+    gradients: Option<gradient::Gradients>,
+}
+
+impl Network {
+    /// Lowers what comes before the update.
+    pub fn new(model: &Model, job: &Job) -> Network {
+        // About ten kernels for each op, forward and backward.
+        let kernels = model.ops.len().saturating_mul(10).min(1 << 20);
+        let mut lowering = Lowering {
+            graph: Graph::with_room(kernels + kernels_of_updates(model), kernels),
+            model,
+            job,
+            attributes: Vec::new(),
+            kept_constants: KeptConstants::default(),
+            values: vec![None; model.tensors.len()],
+            variables: Vec::new(),
+            extra_losses: Vec::new(),
+            notes: Vec::new(),
+        };
+        lowering.declare_weights();
+        for &input in &model.inputs {
+            let tensor = model.tensor(input);
+            let value = lowering.graph.feed(tensor.shape.clone(), tensor.dtype);
+            lowering.values[input.0 as usize] = Some(value);
+        }
+        for index in 0..model.ops.len() {
+            lowering.graph.layer = Some(model.ops[index].layer.0);
+            lowering.layer(&model.ops[index]);
+        }
+        lowering.graph.layer = None;
+        let gradients = (job.mode == Mode::Training).then(|| {
+            let seeds = lowering.losses();
+            lowering.backward(&seeds)
+        });
+        let Lowering { mut graph, attributes, kept_constants, values, variables, notes, .. } = lowering;
+        graph.forget_calls();
+        Network { graph, attributes, kept_constants, values, variables, notes, gradients }
     }
-    for index in 0..model.ops.len() {
-        lowering.graph.layer = Some(model.ops[index].layer.0);
-        lowering.layer(&model.ops[index]);
+
+    /// The same network, with room for an update.
+    pub fn copied(&self, model: &Model) -> Network {
+        Network {
+            graph: self.graph.copy_with_room(kernels_of_updates(model)),
+            attributes: self.attributes.clone(),
+            kept_constants: self.kept_constants.clone(),
+            values: self.values.clone(),
+            variables: self.variables.clone(),
+            notes: self.notes.clone(),
+            gradients: self.gradients.clone(),
+        }
     }
-    lowering.graph.layer = None;
-    if job.mode == Mode::Training {
-        let seeds = lowering.losses();
-        let gradients = lowering.backward(&seeds);
-        lowering.optimize(gradients);
+
+    /// Adds the job's update and rewrites the whole as the graph optimizer does, with notes on what could only be bounded. Model
+    /// and job are those of the network; the optimizer may be another.
+    pub fn with_update(self, model: &Model, job: &Job) -> (Graph, Vec<Note>) {
+        let Network { graph, attributes, kept_constants, values, variables, notes, gradients } = self;
+        let extra_losses = Vec::new();
+        let mut lowering =
+            Lowering { graph, model, job, attributes, kept_constants, values, variables, extra_losses, notes };
+        if let Some(gradients) = gradients {
+            lowering.optimize(gradients);
+        }
+        rewrite::push_constants_down(&mut lowering.graph);
+        let outputs = lowering.outputs();
+        rewrite::prune(&mut lowering.graph, job.mode, &outputs);
+        if matches!(job.processor, Processor::Cpu { .. }) {
+            lowering.accumulate_sums();
+        }
+        lowering.graph.finish();
+        (lowering.graph, lowering.notes)
     }
-    rewrite::push_constants_down(&mut lowering.graph);
-    let outputs = lowering.outputs();
-    rewrite::prune(&mut lowering.graph, job.mode, &outputs);
-    if matches!(job.processor, Processor::Cpu { .. }) {
-        lowering.accumulate_sums();
-    }
-    lowering.graph.finish();
-    (lowering.graph, lowering.notes)
+}
+
+/// About twenty for each weight.
+fn kernels_of_updates(model: &Model) -> usize {
+    model.weights.len().saturating_mul(20).min(1 << 20)
 }
 
 impl<'m> Lowering<'m> {

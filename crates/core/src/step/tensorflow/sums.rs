@@ -61,7 +61,7 @@ impl Lowering<'_> {
         for (index, _) in chosen.iter().enumerate().filter(|&(_, &chosen)| chosen) {
             let total = self.graph.nodes[index].outputs[0];
             let key = (self.shape(total), self.dtype(total));
-            if !self.full_constants.contains_key(&key) && kept.insert(key.clone()) {
+            if !self.kept_constants.full.contains_key(&key) && kept.insert(key.clone()) {
                 let (shape, dtype) = key;
                 self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
             }
@@ -315,8 +315,8 @@ mod tests {
         let total = ["TemporaryVariable", "AssignAdd", "AssignAdd", "AssignAdd", "DestroyTemporaryVariable"];
         assert_eq!(names, [&["_Arg", "Neg", "Sqrt", "Exp"][..], &total[..], &["Loss"][..]].concat());
         // The walk begins at `Exp`, the farthest from the start, and is first done with what that is made from.
-        assert_eq!(graph.nodes[4].after, [NodeId(1)]);
-        assert_eq!(graph.nodes[8].after, [5, 6, 7].map(NodeId));
+        assert_eq!(graph.nodes[4].after[..], [NodeId(1)]);
+        assert_eq!(graph.nodes[8].after[..], [5, 6, 7].map(NodeId));
         assert_eq!(graph.value(sum).producer, NodeId(8));
         assert_eq!(graph.value(sum).storage, Storage::Alias(graph.nodes[4].outputs[0]));
         assert_eq!(graph.value(graph.nodes[4].outputs[0]).producer, NodeId(4));
