@@ -46,6 +46,7 @@ def run(script, *args, env, timeout, modules=("keras",)):
 def _wait(answers, command, timeout):
     """The exit code of the job, as `subprocess` has it; it is killed when its time is over."""
     process = int.from_bytes(answers.recv(4, socket.MSG_WAITALL), "little")
+    assert process, f"{command[0]} was not started: the process that imports for it has died"
     answers.settimeout(timeout)
     try:
         status = answers.recv(4, socket.MSG_WAITALL)
