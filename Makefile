@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Of make's jobs, which it could not take one of, Cargo is not told; nor is what starts Cargo, or a make of its own.
-CARGO := env -u MAKEFLAGS cargo
+CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test rust test-rust test-python browser package lint lint-python fmt audit bench accuracy accuracy-doc fuzz readme api docs clean
@@ -35,7 +35,7 @@ test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	$(CARGO) test --workspace
 
 test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
-	env -u MAKEFLAGS $(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
+	env -u MAKEFLAGS -u MFLAGS $(VENV)/bin/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder
 
 # The pages are tested in a real browser; where none can be had, those tests are skipped by name, and nothing fails.
 browser: ## Install Chromium for the tests of pages, where that is allowed
@@ -45,7 +45,7 @@ browser: ## Install Chromium for the tests of pages, where that is allowed
 
 # In the environment of the tests, which has what builds it; the compiled crates are those of `build`.
 package: $(VENV)/ready ## Build the Python package and install it into .venv
-	env -u MAKEFLAGS PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
+	env -u MAKEFLAGS -u MFLAGS PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 
 # Made anew when the requirements change, and only then.
 $(VENV)/ready: tests/requirements.txt

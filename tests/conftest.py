@@ -26,8 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parent.parent
 BINARY = ROOT / "target" / "release" / "brimful"
-#: Files that take minutes, the longest first. Two workers take a file each in this order: a long one that came last would keep one of
-#: them busy while the other has nothing left to do.
+#: Files that take long, the longest first. Three workers take a file each in this order, for two cores: jobs wait, or have one thread. A long
+#: one that came last would keep one of them busy while the others have nothing left to do.
 LONGEST = (
     "test_fit_examples.py",
     "test_keras_recovery.py",
@@ -42,6 +42,16 @@ LONGEST = (
     "test_fit_command.py",
     "test_demo.py",
     "test_data_frameworks.py",
+    "test_torch_command.py",
+    "test_torch_config.py",
+    "test_torch_step_recovery.py",
+    "test_torch_step_resume.py",
+    "test_torch_step_gradients.py",
+    "test_torch_step.py",
+    "test_notebook.py",
+    "test_data_examples.py",
+    "test_data_memory.py",
+    "test_explain.py",
 )
 
 
