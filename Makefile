@@ -35,7 +35,7 @@ test-rust: ## Unit tests, property tests, snapshots, transcripts of the command
 	$(CARGO) test --workspace
 
 test-python: build package lint-python browser ## End-to-end tests against real frameworks, in a virtual environment of their own
-	env -u MAKEFLAGS -u MFLAGS $(VENV)/bin/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder
+	env -u MAKEFLAGS -u MFLAGS $(VENV)/bin/python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
 
 # The pages are tested in a real browser; where none can be had, those tests are skipped by name, and nothing fails.
 browser: ## Install Chromium for the tests of pages, where that is allowed

@@ -26,8 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parent.parent
 BINARY = ROOT / "target" / "release" / "brimful"
-#: Files that take long, the longest first. Three workers take a file each in this order, for two cores: jobs wait, or have one thread. A long
-#: one that came last would keep one of them busy while the others have nothing left to do.
+#: Files that take long, the longest first. Two workers take a file each in this order: a long one that came last would keep one of them
+#: busy while the other has nothing left to do.
 LONGEST = (
     "test_fit_examples.py",
     "test_keras_recovery.py",

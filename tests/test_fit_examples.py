@@ -195,7 +195,11 @@ def assert_readme_is_true(case, folder, limited, fitted, brimful_command):
     if printed["explain"].startswith(BY_CHANCE):
         del printed["explain"]
     for name, text in printed.items():
-        lacking = missing(shown[name][1], text)
+        wanted = shown[name][1]
+        if name == "works":
+            # Operations run side by side: now and then a step runs out of memory and is done again, which is said between these lines.
+            wanted = "\n…\n".join(wanted.splitlines())
+        lacking = missing(wanted, text)
         assert shown[name][1] and not lacking, (
             f"{case.name}/README.md: {shown[name][0]}\nThis is not in the output:\n{lacking}\n{text[-3000:]}"
         )

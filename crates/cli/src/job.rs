@@ -64,7 +64,15 @@ impl Job {
 
     /// A child of ours that is not the job's: it tells what is sent to our whole group.
     pub fn witness(&self) -> Option<u32> {
-        self.relay.as_ref().and_then(Relay::witness)
+        self.with_witness(|witness| witness)
+    }
+
+    /// The same for as long as `read` takes: signals replace it by another.
+    pub fn with_witness<T>(&self, read: impl FnOnce(Option<u32>) -> T) -> T {
+        match &self.relay {
+            Some(relay) => relay.with_witness(read),
+            None => read(None),
+        }
     }
 
     /// Waits for a moment, or until its end if that is sooner; gives whether it has ended.

@@ -120,8 +120,10 @@ fn follow(
     let (mut next_line_ms, mut next_reap_ms, mut next_state_ms) = (LINE_MS, REAP_MS, 0);
     while !job.ends_within(INTERVAL)? {
         // It may be another one than before.
-        job.witness().into_iter().for_each(|witness| watching.leave_out(witness));
-        let news = watching.tick();
+        let news = job.with_witness(|witness| {
+            witness.into_iter().for_each(|witness| watching.leave_out(witness));
+            watching.tick()
+        });
         let at_ms = watching.at_ms();
         if at_ms >= next_reap_ms {
             next_reap_ms = at_ms + REAP_MS;

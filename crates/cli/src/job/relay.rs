@@ -11,8 +11,7 @@ pub use unix::{Caught, Relay};
 mod unix {
     use std::fs;
     use std::process::Child;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
     use std::thread::{self, JoinHandle};
 
     use rustix::process::{Pid, Signal, kill_process};
@@ -53,7 +52,7 @@ mod unix {
     pub struct Relay {
         handle: Handle,
         thread: Option<JoinHandle<()>>,
-        witness: Option<Arc<AtomicU32>>,
+        witness: Option<Arc<Mutex<u32>>>,
     }
 
     impl Relay {
@@ -78,9 +77,10 @@ mod unix {
             Some(Relay { handle, thread: Some(thread), witness: witness_pid })
         }
 
-        /// A process that is not the job's, though a child of ours.
-        pub fn witness(&self) -> Option<u32> {
-            self.witness.as_ref().map(|pid| pid.load(Ordering::Relaxed)).filter(|&pid| pid > 0)
+        /// Gives a process that is not the job's, though a child of ours. Until `read` is done, it is the only one.
+        pub fn with_witness<T>(&self, read: impl FnOnce(Option<u32>) -> T) -> T {
+            let pid = self.witness.as_ref().map(|pid| pid.lock().unwrap_or_else(PoisonError::into_inner));
+            read(pid.as_deref().copied().filter(|&pid| pid > 0))
         }
     }
 
@@ -118,7 +118,7 @@ impl Relay {
     }
 
     /// There is none.
-    pub fn witness(&self) -> Option<u32> {
-        None
+    pub fn with_witness<T>(&self, read: impl FnOnce(Option<u32>) -> T) -> T {
+        read(None)
     }
 }

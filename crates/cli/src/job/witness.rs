@@ -5,8 +5,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::pause;
@@ -17,7 +16,7 @@ const WAIT: Duration = Duration::from_millis(100);
 /// The other process.
 pub struct Witness {
     child: Option<Child>,
-    pid: Arc<AtomicU32>,
+    pid: Arc<Mutex<u32>>,
 }
 
 impl Witness {
@@ -28,8 +27,8 @@ impl Witness {
         witness
     }
 
-    /// Its number, now and later; 0 if there is none.
-    pub fn pid(&self) -> Arc<AtomicU32> {
+    /// Its number, now and later; 0 if there is none. While it is locked, no other one begins.
+    pub fn pid(&self) -> Arc<Mutex<u32>> {
         Arc::clone(&self.pid)
     }
 
@@ -46,8 +45,9 @@ impl Witness {
 
     /// Reads from us, and ends when there is nobody left to write to it.
     fn renew(&mut self) {
+        let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         self.child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok();
-        self.pid.store(self.child.as_ref().map_or(0, Child::id), Ordering::Relaxed);
+        *pid = self.child.as_ref().map_or(0, Child::id);
     }
 }
 
