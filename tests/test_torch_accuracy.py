@@ -24,15 +24,15 @@ MEASURED = ROOT / "fixtures" / "measured"
 SAME_VERSION = torch.__version__.startswith("2.11")
 CHOSEN = {
     "torch_h200.jsonl": [
-        "resnet18 32 adamw fp32", "resnet18 16 sgd fp16", "resnet50 64 adamw bf16 channels_last",
+        "resnet18 32 adamw fp32", "resnet18 16 sgd fp16", "resnet50 64 adamw bf16", "resnet50 64 adamw bf16 channels_last",
         "vgg16 32 adamw fp32", "vit_b_16 64 adamw bf16", "mobilenet_v2 64 momentum fp32", "seed_cnn 64 adam fp32", "unet 4 sgd bf16",
-        "seed_lstm 2048 adam fp32", "gpt2 4 adamw fp32 512", "bert 8 adamw bf16 512 ckpt",
+        "seed_lstm 2048 adam fp32", "gpt2 4 adamw fp32 512", "gpt2 8 adamw bf16 512", "bert 8 adamw bf16 512 ckpt",
         "llama160m 4 adamw bf16_pure 512", "pythia160m 8 sgd fp32 256", "gpt2 2 adafactor fp32 256", "resnet50 8 adagrad fp32",
         "seed_mlp 65536 sgd bf16",
     ],
     "torch_variants_h200.jsonl": [
         "vit_b_16 64 adamw fp32 inference", "gpt2 8 adamw fp32 512 frozen", "resnet50 64 adamw fp32 accumulate",
-        "bert 8 adamw bf16 512 expandable",
+        "bert 8 adamw bf16 512 expandable", "unet 16 adamw fp32 expandable",
     ],
     "torch_others_h200.jsonl": [
         "resnet34 40 adamw fp32", "swin_t 80 momentum fp32", "qwen2 6 adamw bf16 640", "opt125m 4 momentum fp32 512",

@@ -6,6 +6,8 @@
 use super::case::Sighting;
 use super::sign::Weight;
 
+// The three distances are judgements, from how the programs' own messages are laid out; nothing was measured.
+
 /// Lines within which a job says what it does about a failure: a traceback may stand in between.
 const SAID_WITHIN: u64 = 4;
 

@@ -178,7 +178,7 @@ impl Lowering<'_> {
     }
 
     /// The first step of a convolutional cell's backward loop: the other thread is still busy with what stands behind the loop,
-    /// so this one makes the filters' gradients alone.
+    /// so this one makes the filters' gradients alone. Inferred from the peak of one measured job (`conv_lstm`), not seen in a log.
     fn first_step_back(
         &mut self,
         kernel: Kernel,
