@@ -202,10 +202,20 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
             apart && other.line > mention.last_line && is_of_its_own(&other.text)
         })
     };
+    let document = sightings.iter().any(|sighting| sighting.sign.id.starts_with("document."));
+    let told_of = |sighting: &Sighting| {
+        let figures = sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some();
+        // Where nothing stands above a line, the frames below it are read, which are of another error.
+        let lent = |other: &Sighting| other.line > sighting.last_line && other.frames == sighting.frames;
+        let traced = !sighting.frames.is_empty() && !sightings.iter().any(lent);
+        document && sighting.sign.weight != Weight::Denial && !figures && !traced
+    };
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
             _ if outlived.has(sighting) || outlived.was_ended(sighting) => return None,
+            // A list of changes or a request speaks of failures of others.
+            _ if told_of(sighting) => return None,
             _ if built_until.is_some_and(|line| sighting.line < line) && of_builder(sighting) => return None,
             _ if timed_out && sighting.sign.id == "gunicorn.killed" => return None,
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,

@@ -99,6 +99,9 @@ pub fn clean(text: &str) -> String {
             '\u{fffd}' | '\u{feff}' | '\u{200b}' => {}
             '│' | '┃' | '║' => plain.push(' '),
             '\u{a0}' => plain.push(' '),
+            // A forum makes them of plain ones.
+            '“' | '”' | '„' => plain.push('"'),
+            '‘' | '’' => plain.push('\''),
             c if c.is_control() && c != '\t' => {}
             c => plain.push(c),
         }
@@ -107,11 +110,19 @@ pub fn clean(text: &str) -> String {
     plain
 }
 
+/// The breaks at the end of a page's lines, however they are written.
+const BREAKS: [&str; 5] = ["<br>", "<br/>", "<br />", "</p>", "</pre>"];
+
 /// Colours as they were before a logger wrote their escape out (`#033[34m`, `^[[34m`) or whoever pasted them lost it (`[34m`); quotes and brackets as
 /// they were before they became part of a page.
 fn with_escapes(text: &str) -> Cow<'_, str> {
-    if ["&quot;", "&lt;", "&#39;"].iter().any(|entity| text.contains(entity)) {
-        let entities = [("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&#39;", "'"), ("&amp;", "&")];
+    if let Some(line) = BREAKS.iter().find_map(|end| text.trim_end().strip_suffix(end)) {
+        let line = line.strip_prefix("<p>").or_else(|| line.strip_prefix("<pre>")).unwrap_or(line);
+        return Cow::Owned(with_escapes(line).into_owned());
+    }
+    if ["&quot;", "&lt;", "&#39;", "&#x27;", "&gt;"].iter().any(|entity| text.contains(entity)) {
+        let entities =
+            [("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&#39;", "'"), ("&#x27;", "'"), ("&amp;", "&")];
         return Cow::Owned(entities.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)));
     }
     for written in ["#033[", "^[["] {
@@ -211,6 +222,9 @@ mod tests {
         assert_eq!(clean("│ x = 3 │").trim(), "x = 3");
         assert_eq!(clean("\u{1b}"), "");
         assert_eq!(clean("\u{1b}["), "");
+        assert_eq!(clean("File “a.py”, ‘x’"), "File \"a.py\", 'x'");
+        assert_eq!(clean("<p>Killed<br>"), "Killed");
+        assert_eq!(clean("RuntimeError: &#x27;x&#x27; &gt; 3<br />"), "RuntimeError: 'x' > 3");
     }
 
     #[test]

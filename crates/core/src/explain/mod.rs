@@ -1,7 +1,7 @@
 //! From a dead job's output to what ran out, why, and what to change.
 //!
 //! ```text
-//! bytes ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
+//! bytes ─► pasted ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
 //! ```
 //!
 //! In: the bytes of a log, a piece at a time. Out: an [`Explanation`]. Memory is bounded whatever the log's length, and no input takes more than
@@ -17,6 +17,7 @@ mod excerpt;
 mod growth;
 mod missing;
 mod outlived;
+mod pasted;
 mod phase;
 mod progress;
 pub mod remedies;
@@ -136,6 +137,10 @@ impl Reader for Seen {
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt) {
         let mut around = Around::default();
         for sign in self.signs(phrases, &excerpt.line.text) {
+            let sample = sign.weight == Weight::Failure && signs::quoted::is_sample(excerpt);
+            if sample || signs::system::is_lock(sign, &excerpt.before) {
+                continue;
+            }
             let above = excerpt.before.last().map(|line| line.text.as_str());
             let sign = signs::anybody::continued(sign, above, &excerpt.line.text);
             let sighting = sighting(sign, excerpt, &mut around);

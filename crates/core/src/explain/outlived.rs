@@ -66,7 +66,7 @@ impl Outlived {
         }
         let retried = self.retried.iter().any(|&said| said >= line && said - line <= SAID_WITHIN);
         // Whoever starts a job may call it finished when it is dead: right below a traceback, that is not the job's own word.
-        let after = if failure.frames.is_empty() { 0 } else { WENT_ON_FOR };
+        let after = if failure.frames.is_empty() && !is_raised(&failure.text) { 0 } else { WENT_ON_FOR };
         retried || self.finished.is_some_and(|finished| finished > line + after)
     }
 
@@ -76,4 +76,11 @@ impl Outlived {
         KILLED.contains(&killed.sign.id)
             && before.is_some_and(|(line, ends)| *ends && killed.line - line <= GONE_WITHIN)
     }
+}
+
+/// Whether a message has the name of its exception before it, as the interpreter writes it when nothing catches it: `RuntimeError: CUDA out of memory`.
+/// Whoever catches one prints what it says.
+fn is_raised(text: &str) -> bool {
+    let name = text.split_once(':').map_or(text, |(name, _)| name);
+    name.ends_with("Error") && name.chars().all(|c| c.is_alphanumeric() || "._".contains(c))
 }

@@ -5,7 +5,7 @@
 
 use super::excerpt::Excerpt;
 use super::sign::Numbers;
-use super::sizes::{find, quantity};
+use super::sizes::{find, has_any, quantity};
 
 /// Fills in the step and the epoch.
 pub fn read(excerpt: &Excerpt, numbers: &mut Numbers) {
@@ -35,9 +35,18 @@ fn labelled(line: &str, word: &str) -> Option<u64> {
     (starts && separated).then(number)?
 }
 
+/// What bars of a job that has not begun are called: those of files that are fetched or read, and of data that is made ready.
+const PREPARES: &[&str] = &[
+    "load", "fetching", "map", "tokeniz", "generating", "filter", "extract", "preprocess", "caching", "scanning",
+    "unpack", "quantiz", "converting", "resolving", "collecting", "reading", "creating", "indexing",
+];
+
 /// `120/1000 [`: Keras's and tqdm's bars.
 fn bar(line: &str) -> Option<u64> {
     let bracket = line.find('[')?;
+    if has_any(&line[..bracket], PREPARES) || line.contains("B/s") {
+        return None;
+    }
     let head = line[..bracket].trim_end().trim_end_matches(['━', '█', '▏', '|', ' ']);
     let (left, right) = head.rsplit_once('/')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -54,6 +63,8 @@ mod tests {
         assert_eq!(bar(" 12/157 [=>......] - ETA: 3s"), Some(12));
         assert_eq!(bar(" 8%|▊         | 77/1000 [00:10<02:00]"), Some(77));
         assert_eq!(bar("files/x [1]"), None);
+        assert_eq!(bar("Loading checkpoint shards: 100%|███| 2/2 [00:10<00:00]"), None);
+        assert_eq!(bar("100%|███| 420/420 [00:01<00:00, 321kB/s]"), None);
         assert_eq!(labelled("Epoch 3/10", "epoch"), Some(3));
         assert_eq!(labelled("{'epoch': 2}", "epoch"), None);
         assert_eq!(labelled("global_step=120, loss=1", "global_step"), Some(120));

@@ -11,6 +11,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::clean::{self, Line};
 use super::excerpt::Excerpt;
+use super::pasted;
 
 /// Bytes scanned at a time.
 const STRETCH_BYTES: usize = 1 << 20;
@@ -18,6 +19,8 @@ const STRETCH_BYTES: usize = 1 << 20;
 const BEFORE_BYTES: usize = 48 << 10;
 /// The end of a log, which is looked at anew.
 const LAST_BYTES: usize = 64 << 10;
+/// A log that is longer is read as it is: people paste less (a report on GitHub has at most 64 KiB), and each line is held while it is looked at.
+const PASTED_BYTES: usize = 256 << 10;
 /// Bytes needed after a line before it is looked at: a wrapped message, a table below it.
 const AFTER_BYTES: usize = 12 << 10;
 /// A physical line longer than this is looked at piece by piece around its matches.
@@ -82,6 +85,8 @@ pub struct Scanner {
     lines_before: u64,
     /// Up to where line feeds in the buffer were counted.
     counted: usize,
+    /// The numbers of its lines in what was pasted, where that is not what was written.
+    numbers: Vec<u64>,
 }
 
 impl Scanner {
@@ -89,7 +94,7 @@ impl Scanner {
     pub fn new(phrases: &[&str]) -> Scanner {
         let phrases = automaton(phrases);
         let looked = vec![0; phrases.patterns_len()];
-        Scanner { phrases, buffer: Vec::new(), looked, scanned: 0, lines_before: 0, counted: 0 }
+        Scanner { phrases, buffer: Vec::new(), looked, scanned: 0, lines_before: 0, counted: 0, numbers: Vec::new() }
     }
 
     /// All phrases in a text, as indices into the list given at the start; each once.
@@ -117,6 +122,12 @@ impl Scanner {
 
     /// The log has ended.
     pub fn finish(&mut self, reader: &mut dyn Reader) {
+        // What is longer was not pasted by anybody.
+        let short = self.scanned == 0 && self.buffer.len() <= PASTED_BYTES;
+        if let Some(pasted) = short.then(|| pasted::undone(&self.buffer, &self.phrases)).flatten() {
+            self.buffer = pasted.bytes;
+            self.numbers = pasted.numbers;
+        }
         // The last words count most: they have looks of their own.
         self.scan(self.buffer.len().saturating_sub(LAST_BYTES), reader);
         self.looked.fill(0);
@@ -201,7 +212,14 @@ impl Scanner {
         if from >= to { Vec::new() } else { clean::lines(&self.buffer[from..to], number + 1) }
     }
 
+    /// The number of the line at an offset, as an editor shows it.
     fn number(&mut self, offset: usize) -> u64 {
+        let line = self.count(offset);
+        let index = usize::try_from(line).map_or(0, |line| line.saturating_sub(1));
+        self.numbers.get(index).copied().unwrap_or(line)
+    }
+
+    fn count(&mut self, offset: usize) -> u64 {
         if offset >= self.counted {
             self.lines_before += memchr_iter(b'\n', &self.buffer[self.counted..offset]).count() as u64;
             self.counted = offset;

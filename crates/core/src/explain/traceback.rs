@@ -92,6 +92,8 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
             .skip_while(|line| line.trim().chars().all(|c| "^~".contains(c)));
         let shown = |line: &&&str| line.starts_with("    ") || is_statement(line);
         let code = above.next().filter(|line| line.len() < 300).filter(shown);
+        // A warning shows the code that it is about, too: `x.py:12: FutureWarning: …` stands above it.
+        let code = code.filter(|_| !above.next().is_some_and(|line| line.contains("Warning: ")));
         found.extend(code.map(|code| Frame { code: code.trim().to_owned(), ..Frame::default() }));
     }
     found

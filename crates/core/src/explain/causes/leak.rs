@@ -65,7 +65,9 @@ fn judge(case: &Case) -> Option<Claim> {
 /// TensorFlow numbers nodes of one name: no single model has this many.
 const MANY_NODES: u64 = 1000;
 
-/// The number that ends a part of a node's name: 1955 in `Variable_1955/Assign`.
+/// The number that ends a part of a node's name: 1955 in `Variable_1955/Assign`. A part that is a number alone counts the copies from one device to
+/// another in a single model: 4497 in `Tile_3/_4497`.
 fn counter(op: &str) -> Option<u64> {
-    op.split('/').filter_map(|part| part.rsplit_once('_')?.1.parse().ok()).max()
+    let numbered = |part: &str| part.rsplit_once('_').filter(|(name, _)| !name.is_empty())?.1.parse().ok();
+    op.split('/').filter_map(numbered).max()
 }

@@ -99,6 +99,10 @@ pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     if (any(words, MAKES) && (model || train_state)) || got {
         return Some(Phase::LoadModel);
     }
+    // Whoever replaces a layer's own: `xformers_attention_forward`, `forward_features`.
+    if any(words, &["forward"]) {
+        return Some(Phase::Forward);
+    }
     // What goes in and out of a step is a batch.
     let passed = any(words, &["input", "inputs", "output", "outputs", "batch"]);
     (any(words, READS) && any(words, DATA) && !passed).then_some(Phase::LoadData)

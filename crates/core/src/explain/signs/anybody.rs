@@ -5,6 +5,7 @@
 
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
+use super::quoted::MANUALS;
 
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
@@ -30,7 +31,7 @@ pub const SIGNS: &[Sign] = &[
                 "out of memory", "out-of-memory", "outofmemory", "Error allocating", "Failed to allocate memory",
                 "Cannot allocate", "allocation failed", "User allocator error", "memory allocation failure",
                 "allocating <= available failed", "not enough VRAM", "not enough GPU memory", "insufficient VRAM",
-                "insufficient GPU memory", "out of VRAM",
+                "insufficient GPU memory", "out of VRAM", "insufficient memory", "GPU memory is overflow",
             ],
             Weight::Failure,
         )
@@ -145,7 +146,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object",
                 "insufficient memory", "not enough memory", "ran out of memory", "failed to allocate the memory",
-                "did not complete successfully: cannot allocate memory",
+                "did not complete successfully: cannot allocate memory", "Array buffer allocation failed",
             ],
             Weight::Failure,
         )
@@ -191,12 +192,17 @@ fn says_so(text: &str) -> bool {
         text,
         &[
             "is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external",
-            ", using CPU", "... skipping", "memory errors",
+            ", using CPU", "... skipping", "memory errors", "nodes are available", "if out", "SKIPPED",
+            "no out of memory", "not out of memory", "not run out of memory", "memory error occurs",
+            "memory error may", "memory error can", "memory error might",
         ],
     ) {
         return false;
     }
-    has_any(text, &failed) || (short && !has_any(text, &advice))
+    // A sentence of a manual names an error, too; an allocator's own message has its figure.
+    let asked = text.trim_end().ends_with('?');
+    let told = (asked || has_any(text, MANUALS)) && !has(text, "allocat");
+    !told && (has_any(text, &failed) || (short && !has_any(text, &advice)))
 }
 
 fn figures(text: &str, numbers: &mut Numbers) {

@@ -46,6 +46,21 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // The kubelet's own log names what it wants back, in newer versions as a field.
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        check: |text| {
+            has_any(text, &["to reclaim memory", "resourceName=\"memory", "resourceName=\"allocatableMemory"])
+        },
+        ..Sign::new("kubernetes.evicts", &["must evict pod(s) to reclaim"], Weight::Failure)
+    },
+    Sign {
+        resource: Some(Resource::Disk),
+        cause: Some(Code::DiskFull),
+        check: |text| has_any(text, &["ephemeral-storage", "nodefs", "imagefs", "containerfs"]),
+        ..Sign::new("kubernetes.evicts_disk", &["must evict pod(s) to reclaim"], Weight::Failure)
+    },
     Sign {
         resource: LIMIT,
         cause: CODE,

@@ -138,7 +138,8 @@ impl Sign {
     const fn when_killing(self) -> Sign {
         Sign {
             also: &["kill", "Kill", "SIGTERM", "SIGKILL", "sending"],
-            unless: &["Started", "Starting", "Stopp", "mem avail:"],
+            // systemd calls the service itself a killer, whatever happens to it.
+            unless: &["Started", "Starting", "Stopp", "mem avail:", "Userspace Out-Of-Memory"],
             ..self
         }
     }
@@ -273,7 +274,7 @@ const BETWEEN: [&str; 8] = ["code", "status", "non-zero", "exit", "was", "of", "
 
 /// The exit code of a killed process, right behind what says that it is one: `exit code: 137`, `(exitcode: -9)`, `make: *** [all] Error 137`.
 fn killed_code(text: &str) -> Option<i64> {
-    if text.contains("File \"") {
+    if text.contains("File \"") || explains(text) {
         return None;
     }
     // `subprocess` says `returned -9`; rows are returned in other numbers.
@@ -302,8 +303,19 @@ fn killed_code(text: &str) -> Option<i64> {
     })
 }
 
+/// Whether a line says what such a code means: `Exit Code 137: the container was ended by`, `exit code 137 means that`.
+fn explains(text: &str) -> bool {
+    let Some((_, tail)) = text.split_once("137") else { return false };
+    let verbs = ["means", "indicates", "signifies", "usually", "typically", "is the", "is a", "often", "occurs"];
+    let defined = tail.strip_prefix(": ").is_some_and(|tail| tail.split(' ').count() > 4);
+    defined || verbs.iter().any(|verb| tail.trim_start().starts_with(verb))
+}
+
 /// A signal that killed, and not a handler, a level or a number that begins with it.
 fn killed_signal(text: &str) -> bool {
+    if explains(text) {
+        return false;
+    }
     let nine = ["signal 9", "signal: 9", "exit status: 9", "non-zero status of 9"].iter().any(|words| {
         after(text, words).is_some_and(|tail| !tail.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     });

@@ -4,6 +4,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Sign, Weight};
+use super::super::sizes::has_any;
 
 const NOT_MEMORY: Option<Code> = Some(Code::NotMemory);
 
@@ -116,6 +117,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         cause: NOT_MEMORY,
         unless: &["WARNING", "skipped", "skipping", "ignored", "Caught", "caught"],
+        check: |text| !speaks_of_memory(text),
         ..Sign::new(
             "python.other",
             &[
@@ -164,6 +166,12 @@ pub const SIGNS: &[Sign] = &[
         )
     },
 ];
+
+/// Whether an error of a general kind may be of memory, in words that no sign knows: `RuntimeError: could not allocate the workspace`.
+fn speaks_of_memory(text: &str) -> bool {
+    let asks = has_any(text, &["allocate", "allocation", "alloc fail"]);
+    asks && has_any(text, &["fail", "cannot", "could not", "can't", "couldn't", "unable", "not enough", "insufficient"])
+}
 
 impl Sign {
     const fn asserts(self) -> Sign {

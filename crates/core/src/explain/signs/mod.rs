@@ -5,6 +5,7 @@ pub mod brimful;
 pub mod clouds;
 pub mod clusters;
 pub mod cuda;
+pub mod documents;
 pub mod endings;
 pub mod engines;
 pub mod jax;
@@ -22,7 +23,7 @@ pub mod torch;
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 17] = [
+pub const REGISTRY: [&[Sign]; 18] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
@@ -39,6 +40,7 @@ pub const REGISTRY: [&[Sign]; 17] = [
     system::SIGNS,
     endings::SIGNS,
     lookalikes::SIGNS,
+    documents::SIGNS,
     anybody::SIGNS,
 ];
 

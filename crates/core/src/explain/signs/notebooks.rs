@@ -2,6 +2,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Resource, Sign, Weight};
+use super::super::sizes::has;
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -19,11 +20,13 @@ pub const SIGNS: &[Sign] = &[
         )
     },
     Sign {
+        // Jupyter's own log, as Colab shows it: `WARNING:root:kernel 4222e7b2-… restarted`.
+        check: |text| !has(text, "WARNING:root:kernel ") || has(text, " restarted"),
         ..Sign::new(
             "jupyter.kernel_died",
             &[
-                "The kernel appears to have died", "Kernel died", "kernel died unexpectedly", "DeadKernelError",
-                "Kernel Restarting", "kernel restarting", "KernelRestarter: restarting kernel",
+                "WARNING:root:kernel ", "The kernel appears to have died", "Kernel died", "kernel died unexpectedly",
+                "DeadKernelError", "Kernel Restarting", "kernel restarting", "KernelRestarter: restarting kernel",
                 "The Kernel crashed while executing code", "crashed for an unknown reason",
             ],
             Weight::Symptom,

@@ -74,8 +74,10 @@ pub const SIGNS: &[Sign] = &[
         unless: &[
             // A loader's table of a fixed size is full: the order of imports, not memory.
             "static TLS", "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_",
-            "ResourceExhausted", "build and broadcast the table", "Skipping", "use lower resolution",
+            "ResourceExhausted", "build and broadcast the table", "Skipping", "SKIPPED", "use lower resolution",
         ],
+        // Not a question.
+        check: |text| !text.trim_end().ends_with('?'),
         ..Sign::new(
             "native.enomem",
             &[
@@ -119,7 +121,7 @@ pub const SIGNS: &[Sign] = &[
         also: &["== (nil)", "== 0x0 "],
         ..Sign::new("tcmalloc.large", &["tcmalloc: large alloc"], Weight::Failure)
     },
-    Sign { ..Sign::new("tcmalloc.reported", &["tcmalloc: large alloc"], Weight::Context) },
+    Sign { ..Sign::new("tcmalloc.reported", &["tcmalloc: large alloc", "tcmalloc:  large alloc"], Weight::Context) },
     // Java's own, outside of its heap: `Native memory allocation (mmap) failed to map 8589934592 bytes for committing reserved memory.`
     Sign {
         resource: Some(Resource::HostMemory),

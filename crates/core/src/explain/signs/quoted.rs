@@ -1,7 +1,11 @@
 //! Lines that show the words of a failure and report none: code, the help of an option, documentation.
 //!
-//! In: a line. Out: whether its words are somebody's text. Tracebacks and notebooks show the code around an error, and code that handles a full device
-//! names it: `except torch.cuda.OutOfMemoryError:` stands above errors of every kind.
+//! In: a line, and what stands above it. Out: whether its words are somebody's text. Tracebacks and notebooks show the code around an error, and code
+//! that handles a full device names it: `except torch.cuda.OutOfMemoryError:` stands above errors of every kind. A manual shows what is said before it
+//! says what to do about it.
+
+use super::super::excerpt::Excerpt;
+use super::super::sizes::has_any;
 
 /// How lines of Python begin that name an exception or a message, and are neither.
 const CODE: &[&str] = &[
@@ -16,7 +20,48 @@ pub fn is_quoted(text: &str) -> bool {
     // reStructuredText; a message that is pasted has single ones, or is all between them.
     let pasted = line.starts_with("``") && line.trim_end().ends_with("``");
     let documented = text.matches("``").count() >= 2 && !text.contains("```") && !pasted;
-    documented || helps(line) || is_code(line)
+    documented || helps(line) || is_code(line) || is_row(line) || is_section(line) || is_frame(line) || is_comment(line)
+}
+
+/// The heading of a section: `## Too many open files`. A report's own title has one mark, and a message that is pasted as one has a colon.
+fn is_section(line: &str) -> bool {
+    let title = line.trim_start_matches('#');
+    line.starts_with("##") && title.starts_with(' ') && !title.contains(':')
+}
+
+/// A row of a table with three columns or more, as Markdown has them: `| 13B | 8 | CUDA out of memory |`. An allocator's own message has its figures.
+fn is_row(line: &str) -> bool {
+    let line = line.trim_end();
+    let row = line.starts_with('|') && line.ends_with('|') && line.matches('|').count() >= 4;
+    row && !line.contains("ried to allocate")
+}
+
+/// How a manual brings in what its reader may meet. Whoever reports a failure says `if you run this, you get`.
+pub const MANUALS: &[&str] = &[
+    "if you still get", "if you still see", "if you see", "if you encounter", "if you receive", "if you hit",
+    "if you run into", "if you face", "if you get a", "if you get the", "if you get this", "if you get:",
+    "you may see", "you might see", "you may encounter", "you might encounter", "you may get", "you might get",
+];
+
+/// Lines of a sample that are looked through for where it begins.
+const LONGEST_SAMPLE: usize = 40;
+
+/// Whether a line is a sample in a manual: an indented or fenced block right below a sentence like `If you see`.
+pub fn is_sample(excerpt: &Excerpt) -> bool {
+    let indent = |text: &str| text.len() - text.trim_start().len();
+    let own = indent(&excerpt.line.text);
+    let mut above = excerpt.before.iter().rev().map(|line| line.text.as_str()).take(LONGEST_SAMPLE);
+    // Where the block begins: at its fence, or at the first line that is indented less.
+    let Some(edge) = above.find(|text| is_fence(text) || (!text.trim().is_empty() && indent(text) < own)) else {
+        return false;
+    };
+    let sentence = if is_fence(edge) { above.find(|text| !text.trim().is_empty()) } else { Some(edge) };
+    sentence.is_some_and(|text| has_any(text, MANUALS))
+}
+
+fn is_fence(text: &str) -> bool {
+    let line = text.trim_start();
+    line.starts_with("```") || line.starts_with("~~~")
 }
 
 /// The help of an option: `--max-batch N    lower it if …`, `  -b, --batch …`. The option is set apart from what is said of it.
@@ -26,14 +71,27 @@ fn helps(line: &str) -> bool {
     option && named && line.contains("  ")
 }
 
+/// A frame of a native stack, which names files of the allocator below errors of every kind: `frame #2: … (CPUAllocator.cpp:0)`.
+fn is_frame(line: &str) -> bool {
+    line.strip_prefix("frame #").is_some_and(|tail| tail.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// A line of code, with the number or the arrow that a notebook puts before it: `---> 88     except RuntimeError as error:`.
 fn is_code(line: &str) -> bool {
-    let code = line.trim_start_matches(|c: char| c.is_ascii_digit() || "->: |\t".contains(c));
-    CODE.iter().any(|start| code.starts_with(start))
+    // Or with the mark that a list of changes puts there.
+    let code = line.trim_start_matches(|c: char| c.is_ascii_digit() || "+->: |\t".contains(c));
+    let asks = (code.starts_with("if ") || code.starts_with("assert ")) && code.contains(" in str(");
+    asks || CODE.iter().any(|start| code.starts_with(start))
+}
+
+/// A comment of a script or of settings: `# raise it if pods get OOMKilled`. What a root's prompt shows has the same form, and is a command.
+fn is_comment(line: &str) -> bool {
+    line.strip_prefix("# ").is_some_and(|comment| comment.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::clean::Line;
     use super::*;
 
     #[test]
@@ -50,6 +108,39 @@ mod tests {
         assert!(!is_quoted("logger.py:88: RuntimeError: CUDA out of memory."));
         assert!(!is_quoted("from rank 3: CUDA out of memory."));
         assert!(is_quoted("    logger.error('CUDA out of memory')"));
+        assert!(is_quoted("+        if \"out of memory\" in str(error):"));
+        assert!(is_quoted("> +    except torch.cuda.OutOfMemoryError:"));
+        assert!(is_quoted("    # raise it if pods get OOMKilled"));
+        assert!(!is_quoted("+ RuntimeError: CUDA out of memory."));
+        assert!(!is_quoted("# RuntimeError: CUDA out of memory."));
         assert!(!is_quoted("```RuntimeError: CUDA out of memory.```"));
+    }
+
+    #[test]
+    fn tables_and_headings_are_not_reports() {
+        assert!(is_quoted("| 13B | 8 | CUDA out of memory | - |"));
+        assert!(!is_quoted("| RuntimeError: CUDA out of memory. |"));
+        assert!(!is_quoted("| 0 | 8 | CUDA out of memory. Tried to allocate 2.00 GiB | - |"));
+        assert!(!is_quoted("train-1  | RuntimeError: CUDA out of memory."));
+        assert!(is_quoted("frame #2: at::detail::empty_cpu + 0x1 (CPUAllocator.cpp:0)"));
+        assert!(!is_quoted("frame 2 of 9: CUDA out of memory"));
+        assert!(is_quoted("## Too many open files"));
+        assert!(!is_quoted("# CUDA out of memory on two cards"));
+        assert!(!is_quoted("## RuntimeError: CUDA out of memory."));
+    }
+
+    fn excerpt(log: &str) -> Excerpt {
+        let mut before: Vec<Line> = log.lines().map(|text| Line { number: 0, text: text.to_owned() }).collect();
+        let line = before.pop().expect("the line itself");
+        Excerpt { before, line, after: Vec::new() }
+    }
+
+    #[test]
+    fn samples_of_a_manual_are_not_reports() {
+        assert!(is_sample(&excerpt("If you see\n\n    RuntimeError: CUDA out of memory.")));
+        assert!(is_sample(&excerpt("If you run into this:\n\n```\nTraceback\n  File \"a.py\"\nMemoryError")));
+        assert!(!is_sample(&excerpt("If you run it on one card, you get\n\n    RuntimeError: CUDA out of memory.")));
+        assert!(!is_sample(&excerpt("If you see it, lower the batch.\n\nI did:\n```\nMemoryError")));
+        assert!(!is_sample(&excerpt("If you see errors above, restart.\nMemoryError")));
     }
 }

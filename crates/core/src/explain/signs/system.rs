@@ -1,8 +1,13 @@
 //! What is said of limits that are not memory: disk, shared memory, descriptors, threads, messages.
 
 use super::super::causes::Code;
+use super::super::clean::Line;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{after, bytes_after, has, has_any, has_word, quantity, size_after};
+
+/// Words of those who warn of what may come.
+const WARNED: &[&str] =
+    &["may occur", "might occur", "can occur", "may fail with", "may lead to", "may result in", "to avoid"];
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -71,7 +76,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::FileDescriptors),
         cause: Some(Code::FileDescriptors),
-        check: |text| errno(text, "EMFILE"),
+        check: |text| errno(text, "EMFILE") && !has_any(text, WARNED),
         ..Sign::new(
             "system.descriptors",
             &[
@@ -132,6 +137,8 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::MessageSize),
         cause: Some(Code::MessageSize),
         read: message,
+        // Spark names its option where it lists them all, too.
+        check: |text| !has(text, "spark.rpc.message.maxSize") || has_any(text, &["exceed", " was "]),
         ..Sign::new(
             "grpc.message",
             &[
@@ -185,7 +192,8 @@ impl Sign {
 
     /// A file that is locked says the same.
     const fn not_locks(self) -> Sign {
-        Sign { unless: &["unable to lock", "lock file", "flock", "socket", "recv"], ..self }
+        let others = &["unable to lock", "lock file", "flock", "socket", "recv", "could not complete without blocking"];
+        Sign { unless: others, ..self }
     }
 
     const fn full(self) -> Sign {
@@ -209,6 +217,14 @@ impl Sign {
             ..self
         }
     }
+}
+
+/// Calls that lock a file, or wait for one that is locked.
+const LOCKS: &[&str] = &["flock(", "lockf(", "locking(", "LOCK_NB", "LOCK_EX"];
+
+/// Whether `Resource temporarily unavailable` is said of a file that somebody else has locked: the call stands above it.
+pub fn is_lock(sign: &Sign, above: &[Line]) -> bool {
+    sign.id == "system.eagain" && above.iter().rev().take(2).any(|line| has_any(&line.text, LOCKS))
 }
 
 fn segment(text: &str, numbers: &mut Numbers) {

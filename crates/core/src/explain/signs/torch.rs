@@ -242,7 +242,8 @@ pub const SIGNS: &[Sign] = &[
 /// Whether a line speaks of running out of memory and does not report it: `If you see CUDA out of memory, use fewer images`.
 fn is_advice(text: &str) -> bool {
     let reports = has_any(text, &["Tried to allocate", "Error:", "Error(", "OutOfMemoryErr", "what()"]);
-    !reports && has_any(text, &["if you ", "to avoid ", "in case of ", "might ", "when you "])
+    let denied = ["no CUDA out of memory", "not CUDA out of memory", "without CUDA out of memory"];
+    !reports && has_any(text, &["if you ", "to avoid ", "in case of ", "might ", "when you "]) || has_any(text, &denied)
 }
 
 /// The figures of a failed allocation on a device, in every generation of the message.
