@@ -1,5 +1,5 @@
 """One case of training inside a budget, in a process of its own: what does not fit, what was learnt, what goes on after a kill, parts
-of a batch, steps that are not waited for, memory in turns, what is loaded, and several devices. In: the case's name and its arguments.
+of a batch, steps that are not waited for, copies of the state, what is loaded, and several devices. In: the case's name and its arguments.
 Out: one line of JSON.
 """
 
@@ -96,18 +96,19 @@ def refused_ahead():
     return {"begun": len(begun), "failures": kind.failures, "steps": kind.steps}
 
 
-def in_turns():
-    """Two epochs of six steps on JAX: which of the states that steps began with were given away, and whether all is as Keras leaves it."""
+def in_laps():
+    """Two epochs of six steps on JAX, a copy for every four in the second: which states were given away, and whether all is as Keras leaves it."""
     (x, y), began = numbers(60), []
     plain, model = dense(2048), dense(2048)
     backend = api.job_of(model, "auto", "exact").backend
-    stepped = backend.stepped
+    begin = backend.begin
 
-    def listened(before, after):
-        began.append(before["trainable"][0])
-        stepped(before, after)
+    def listened(job, values, data, rows, copies):
+        backend.lap_steps = 4
+        began.append((copies, next(iter(values["trainable"]))))
+        return begin(job, values, data, rows, copies)
 
-    backend.stepped = listened
+    backend.begin = listened
     options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
     held = model.trainable_variables[0].value
     logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
@@ -115,10 +116,55 @@ def in_turns():
         [keras.ops.convert_to_numpy(value).tolist() for value in (*each.variables, *each.optimizer.variables)] for each in (plain, model)
     ]
     return {
-        "given": [array.is_deleted() for array in began],
+        "copied": [copies for copies, _ in began],
+        "given": [array.is_deleted() for _, array in began],
         "held": held.is_deleted(),
         "same": logs[0] == logs[1] and states[0] == states[1],
     }
+
+
+def interrupted():
+    """Ctrl-C in the middle of a lap, when the step was given its state: the steps that were taken, and whether all is as Keras leaves it."""
+    (x, y), begun = numbers(60), []
+    model, plain = dense(), dense()
+    backend = api.job_of(model, "auto", "exact").backend
+    begin = backend.begin
+
+    def listened(*args):
+        begun.append(1)
+        result = begin(*args)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return result
+
+    backend.begin = listened
+    raised(KeyboardInterrupt, lambda: brimful.keras.fit(model, x, y, batch_size=10, verbose=0, shuffle=False))
+    steps = int(model.optimizer.iterations.value)
+    plain.fit(x[: 10 * steps], y[: 10 * steps], batch_size=10, verbose=0, shuffle=False)
+    same = all(np.array_equal(left, right) for left, right in zip(plain.get_weights(), model.get_weights()))
+    return {"begun": len(begun), "steps": steps, "same": same}
+
+
+def fetched():
+    """Batches that Keras puts on the device between steps, as on a GPU, where every third one fails for real: whether all is as Keras leaves it."""
+    from keras.src.backend.jax import trainer
+
+    (x, y), calls, own = numbers(60), [], trainer._distribute_data
+    plain, model = dense(), dense()
+
+    def failing(data, *args):
+        calls.append(1)
+        if len(calls) % 3 == 0:
+            keras.ops.zeros((1 << 50,), "uint8")
+        return own(data, *args)
+
+    options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
+    plain.fit(x, y, **options)
+    trainer.JAXEpochIterator._get_iterator = lambda each: each._one_batch_ahead_iterator(each.data_adapter.get_jax_iterator())
+    trainer._distribute_data = failing
+    brimful.keras.fit(model, x, y, **options)
+    same = all(np.array_equal(left, right) for left, right in zip(plain.get_weights(), model.get_weights()))
+    return {"failed": len(calls) // 3, "put_back": trainer._distribute_data is failing, "same": same}
 
 
 def loaded():
@@ -182,6 +228,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_turns, loaded, resume)
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, interrupted, fetched, loaded, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

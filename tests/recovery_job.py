@@ -3,6 +3,7 @@
 In: a description as JSON. Out: one line of JSON: what failed, where, and the largest difference of each kind of state.
 """
 
+import contextlib
 import json
 import random
 import sys
@@ -22,6 +23,8 @@ WIDTH, INPUTS, OUTPUTS, BATCH = json.loads(sys.argv[1]).get("shape", [8192, 64, 
 TOKENS = 2048
 #: So much of what a framework said is kept: of steps that were begun on one that failed, JAX puts each one's words before the cause.
 MESSAGE_CHARS = 1000
+#: Whole batches on JAX from one copy of the state to the next.
+LAP_STEPS = 5
 
 
 class Moments:
@@ -40,6 +43,8 @@ class Moments:
         self.armed = None
         self.used = None
         self.failures = []
+        #: How many steps before one that failed were taken again.
+        self.before = []
         self.said = []
         self.reached = []
         self.sizes = []
@@ -141,6 +146,7 @@ elif BACKEND == "torch":
         return optimizer
 
 else:
+    import jax
     from brimful.keras.backends import jax_ahead
 
     AHEAD_STEP = jax_ahead.Ahead.step
@@ -207,6 +213,16 @@ def data(steps):
     if json.loads(sys.argv[1]).get("tokens"):
         return random_numbers.integers(0, TOKENS, (rows, INPUTS)), random_numbers.standard_normal((rows, OUTPUTS), "float32")
     return random_numbers.standard_normal((rows, INPUTS), "float32"), random_numbers.standard_normal((rows, OUTPUTS), "float32")
+
+
+def refilled(x, y):
+    """The same batches again and again, each in the same two arrays: whoever needs a batch later has to copy it."""
+    batch = x[:BATCH].copy(), y[:BATCH].copy()
+    while True:
+        for begin in range(0, len(x), BATCH):
+            for array, rows in zip(batch, (x, y)):
+                array[:] = rows[begin : begin + BATCH]
+            yield batch
 
 
 def state_of(model, history):
@@ -303,19 +319,20 @@ def wrap(made):
         setattr(backend, name, _failing(name, getattr(backend, name)))
     if BACKEND == "jax":
         backend.update = _failing("optimizer", backend.update)
-        backend.begin = _failing("begun", backend.begin)
+        backend.begin = _after_the_last(_failing("begun", backend.begin))
     if MOMENTS.ahead:
         wrap_ahead(made, backend)
 
 
 def wrap_ahead(made, backend):
     """The same for steps that are begun ahead: after a failure they are begun ahead again, which they are not otherwise."""
-    begin, failed, forget = AHEAD_STEP, made.failed_ahead, failure.forget
+    begin, again, forget = AHEAD_STEP, made.begins_again, failure.forget
 
     def begun(ahead, values, iterator):
         MOMENTS.begin_step()
         if "train" in made.kinds:
             backend.joint, backend.runs_ahead = MOMENTS.joint, MOMENTS.ahead if MOMENTS.joint else 0
+            backend.lap_steps = LAP_STEPS if MOMENTS.joint else 0
             backend.promises = True
             made.kinds["train"].failures = 0
         return begin(ahead, values, iterator)
@@ -325,12 +342,25 @@ def wrap_ahead(made, backend):
         MOMENTS.said.append(said)
         return said
 
-    def recovered():
+    def recovered(before, interrupted):
         MOMENTS.failures.append((MOMENTS.step, made.kinds["train"].size.size, 0, MOMENTS.said[-1][:MESSAGE_CHARS]))
-        failed()
+        MOMENTS.before.append(before)
+        again(before, interrupted)
 
-    jax_ahead.Ahead.step, made.failed_ahead = begun, recovered
+    jax_ahead.Ahead.step, made.begins_again = begun, recovered
     jax_ahead.failure = types.SimpleNamespace(is_out_of_memory=failure.is_out_of_memory, forget=forgotten)
+
+
+def _after_the_last(begin):
+    """When memory is taken away, no step runs any longer that would still give some back."""
+
+    def called(made, values, *args):
+        if MOMENTS.armed is not None:
+            with contextlib.suppress(jax.errors.JaxRuntimeError):
+                jax.block_until_ready([list(each) for each in values.values()])
+        return begin(made, values, *args)
+
+    return called
 
 
 def _failing(name, function):
@@ -360,7 +390,8 @@ def main():
         made = api.job_of(model, "auto", "exact")
         wrap(made)
         made._identity = lambda: made._made_for
-        history = brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=given.get("verbose", 0))
+        batches = {"x": refilled(x, y), "steps_per_epoch": steps} if given.get("refilled") else {"x": x, "y": y, "batch_size": BATCH}
+        history = brimful.keras.fit(model, **batches, epochs=epochs, shuffle=False, verbose=given.get("verbose", 0))
         MOMENTS.copied = copied_bytes(model)
         return state_of(model, history), made.kinds["train"]
 
@@ -387,6 +418,7 @@ def main():
         "planned": len(MOMENTS.plan),
         "reached": MOMENTS.reached,
         "failures": MOMENTS.failures,
+        "before": MOMENTS.before,
         "used": MOMENTS.back,
         "difference": difference(expected, found),
         "size": kind.size.size,

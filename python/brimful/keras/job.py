@@ -94,12 +94,15 @@ class Job:
         progress.parts = parts
         self._went_well(self.kinds["train"], rows, progress)
 
-    def failed_ahead(self) -> None:
-        """Such a step ran out of memory, and is taken in the ordinary way now."""
+    def begins_again(self, before: int, interrupted: bool) -> None:
+        """Such a step ran out of memory, or was interrupted, and is taken in the ordinary way now; so many before it once more, too."""
         kind = self.kinds["train"]
-        kind.failures += 1
         self.backend.release()
-        lines.say(f"step {kind.steps + 1} ran out of memory: the same samples once more, and each step is waited for now")
+        if not interrupted:
+            kind.failures += 1
+            earlier = f" and those of the {before} step{'s' * (before > 1)} before it" if before else ""
+            lines.say(f"step {kind.steps + 1} ran out of memory: the same samples{earlier} once more, and each step is waited for now")
+        kind.steps -= before
 
     # One step of each kind.
 

@@ -1,9 +1,9 @@
 """A training step on JAX, in pieces that can fail and be tried again.
 
 In: a compiled model, its state as Keras passes it, and parts of batches. Out: gradients, the new state, logs. Arrays never change, and
-none is given away to a call that may fail: a step that runs out of memory leaves the state as it was. Each call is waited for, because an
-error would otherwise come to light much later, but for steps like those that went well, which Keras need not wait for (`jax_ahead`).
-Not done: several devices or processes.
+what is given away to a call that may fail is a copy: a step that runs out of memory leaves the state as it was. Each call is waited for,
+because an error would otherwise come to light much later, but for steps like those that went well, which Keras need not wait for, and of
+which several share a copy (`jax_ahead`). Not done: several devices or processes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
 from .jax_ahead import TRAIN, Ahead, Values
-from .jax_turns import Turns
+from .jax_fetching import Fetching
 
 TEST = ("trainable", "non_trainable", "metrics")
 PREDICT = ("trainable", "non_trainable")
@@ -51,12 +51,16 @@ class Backend:
         #: Steps that Keras need not wait for: its next batch is fetched meanwhile. On a CPU the two would only share the cores.
         self.ahead: Ahead | None = None
         self.promises = self._jax_device.platform != "cpu"
+        self._fetching: Fetching | None = None
         #: Where there is room for it, so many are begun before the first of them is done; none: each when the last one is done.
         self.runs_ahead = 0
+        #: So many steps of whole batches may go by until the state is copied again; none: each is waited for, with a copy of its own.
+        self.lap_steps = 0
         #: Whether each program is waited for.
         self.waits = True
-        #: Memory for the state that a step leaves, where new memory is dear.
-        self.turns: Turns | None = None
+        #: Whether a whole batch and its update are given the state, and leave the next one in its place. Keras does so, and what is
+        #: always in the same place is faster: new memory has to be found and cleared, and a GPU is told all addresses again.
+        self.gives = True
         #: The state while Keras's own variables are empty.
         self.values: dict[str, list] = {}
 
@@ -79,8 +83,6 @@ class Backend:
 
         def over(one: Any, names: tuple) -> Any:
             def function(values: tuple, iterator: Any) -> tuple:
-                if self.turns is not None and names is not TRAIN:
-                    self.turns.forget()
                 self.values = dict(zip(names, map(_listed, values)))
                 try:
                     return over_batches(iterator, one, names)
@@ -90,10 +92,11 @@ class Backend:
 
             return function
 
-        # On a GPU the allocator has the old pieces at hand; what is not compiled writes into new memory anyway.
-        self.turns = Turns() if self._jax_device.platform == "cpu" and not self._eager() else None
+        self.gives = not self._eager()
         train = over(job.train, TRAIN)
         self.ahead = Ahead(self, job, train)
+        if self._fetching is None:
+            self._fetching = Fetching(self._make_room)
         # Callbacks and the end of an epoch ask for the variables through this.
         self.model.__dict__["jax_state_sync"] = self.ahead.sync
         return {
@@ -104,8 +107,9 @@ class Backend:
 
     def one_step(self, train: Any, data: tuple) -> float:
         """A step outside Keras's loop: its loss. The variables have their values before and after it."""
-        # In a loop of one's own, arrays of the state may be held by whoever runs it.
-        self.turns = None
+        # In a loop of one's own, whoever runs it has the variables after each step: to copy them all each time would cost more than it saves.
+        self.gives = False
+        self._end_fetching()
         self.model._symbolic_build(data_batch=data)
         self.model.reset_metrics()
         held = tuple([variable.value for variable in self._variables(name)] for name in TRAIN)
@@ -145,17 +149,27 @@ class Backend:
         """One program for a whole batch and its update, as Keras does, if the new state fits beside the old one."""
         self.joint = copies > 0 and bool(self.model.trainable_variables)
         # The compiler is to say first what the program needs.
-        self.runs_ahead = 0
+        self.runs_ahead = self.lap_steps = 0
 
     def rest(self) -> None:
         """After the last step of a call: nothing is held."""
-        self.ahead = self.turns = None
+        self.ahead = None
+        self._end_fetching()
         self.model.__dict__.pop("jax_state_sync", None)
+
+    def _end_fetching(self) -> None:
+        if self._fetching is not None:
+            self._fetching.end()
+            self._fetching = None
+
+    def _make_room(self) -> None:
+        """For a batch: steps that run may have failed, and what they would be taken again from is not needed when they have not."""
+        if self.ahead is not None:
+            self.ahead.rest()
+        self.release()
 
     def release(self) -> None:
         """Lets go of what a failed attempt left in cycles of references."""
-        if self.turns is not None:
-            self.turns.forget()
         gc.collect()
 
     def part(self, data: tuple, begin: int, end: int) -> tuple:
@@ -217,54 +231,54 @@ class Backend:
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs. Where the update is part of it, no gradients are left."""
         if self.joint:
-            before = self.values
-            logs, self.values = self._call(*self._joined(), before, data, self._given(before), donate=(2,))
-            if self.waits:
-                self.stepped(before, self.values)
+            given = self.copied(self.values) if self.waits else self.values
+            self.values, logs = self._call(*self._joined(), given, data, donate=self._donated())
             return None, logs
         gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
         return gradients, logs
 
-    def begin(self, job: Any, values: dict, data: tuple, rows: int) -> tuple:
-        """A step that is not waited for: the logs and the state that there will be, and the number of its parts."""
+    def begin(self, job: Any, values: dict, data: tuple, rows: int, copies: bool = False) -> tuple:
+        """A step that is not waited for: the logs and the state that there will be, and the number of its parts.
+
+        copies: whether a whole batch is given a copy of this state, and not the state itself.
+        """
         self.values, self.waits = {name: _listed(value) for name, value in values.items()}, False
         try:
+            if copies:
+                self.values = self.copied(self.values)
             logs, parts = job.begin(data, rows)
             return logs, self.values, parts
         finally:
             self.values, self.waits = {}, True
 
-    def stepped(self, before: dict, after: dict) -> None:
-        """A whole batch and its update are done: what they began with is not needed any longer."""
-        if self.turns is not None and self.joint:
-            self.turns.done(before, after)
+    def copied(self, values: dict) -> dict:
+        """The state to give away in place of this one; where none is given away, this one."""
+        return self._call("copy", lambda values: tree.map_structure(jax.numpy.copy, values), values) if self.gives else values
+
+    def copied_bytes(self) -> int:
+        """What such a copy takes, if whole batches and their updates are one."""
+        return sum(value.nbytes for values in self.values.values() for value in values) if self.joint and self.gives else 0
 
     def whole_program(self, data: tuple) -> Any:
-        """The same, compiled and not run."""
+        """The same as `whole`, compiled and not run."""
         if not self.joint:
             return self._program("whole", self._whole(), self.values, data)
-        given = [] if self.turns is None else self.turns.shapes(self.values)
-        return self._program(*self._joined(), self.values, data, given, donate=(2,))
+        return self._program(*self._joined(), self.values, data, donate=self._donated())
 
-    def given_bytes(self) -> int:
-        """What a whole batch and its update are given to write into."""
-        given = self.turns.shapes(self.values) if self.joint and self.turns is not None else []
-        return sum(math.prod(each.shape) * each.dtype.itemsize for each in given)
-
-    def _given(self, state: dict) -> list:
-        return [] if self.turns is None else self.turns.take(state)
+    def _donated(self) -> tuple:
+        return (0,) if self.gives else ()
 
     def _joined(self) -> tuple:
         """A whole batch and its update as one program, by its name."""
         whole = self._whole()
 
-        def step(values: dict, data: tuple, given: list) -> tuple:
+        def step(values: dict, data: tuple) -> tuple:
             gradients, moving, metrics, logs = whole(values, data)
             trainable, optimizer = self.model.optimizer.stateless_apply(values["optimizer"], gradients, values["trainable"])
-            return logs, dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics))))
+            # The state first: what is given away is used for results in their order, and a log in the place of a weight would move all others.
+            return dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics)))), logs
 
-        # Without memory in turns it is another program: the backend outlives a call of `fit`, and memory in turns does not.
-        return "whole and update" if self.turns is None else "whole and update in turns", step
+        return "whole and update" if self.gives else "whole and update, nothing given away", step
 
     def _whole(self) -> Any:
         def step(values: dict, data: tuple) -> tuple:
@@ -446,8 +460,7 @@ class Backend:
 
     def _jitted(self, name: str, step: Any, donate: tuple = ()) -> Any:
         if name not in self._made:
-            # What is given away need not be read: results are written there.
-            self._made[name] = jax.jit(step, donate_argnums=donate, keep_unused=bool(donate))
+            self._made[name] = jax.jit(step, donate_argnums=donate)
         return self._made[name]
 
     def _program(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
@@ -460,10 +473,11 @@ class Backend:
         # Where the device does not tell what is in use, what is left of the machine's memory is the room.
         room = limit_bytes - (self.used_bytes() or 0)
         whole_bytes = self._whole_bytes(data)
-        self.runs_ahead = jax_sizes.begun_at_once(whole_bytes, batches.bytes_of(data), room, self.given_bytes()) if self.joint else 0
         if self.joint and whole_bytes > room:
             self.joint = False
             whole_bytes = self._whole_bytes(data)
+        if self.joint and self.gives:
+            self.lap_steps, self.runs_ahead = jax_sizes.laps(whole_bytes, batches.bytes_of(data), room, self.promises)
         if whole_bytes <= room:
             return rows
         rule = job.rule_for(data, rows)
@@ -474,7 +488,7 @@ class Backend:
     def _whole_bytes(self, data: tuple) -> float:
         """What a whole batch needs beside the state and itself. Asked once for each shape: tracing takes longer than small steps."""
         shapes = tuple((tuple(leaf.shape), str(leaf.dtype)) for leaf in tree.flatten(data) if hasattr(leaf, "shape"))
-        key = f"bytes {self.joint} {shapes}"
+        key = f"bytes {self.joint} {self.gives} {shapes}"
         if self._made.get(key, math.inf) == math.inf:
             self._made[key] = jax_sizes.whole_bytes(self, data)
         return self._made[key]

@@ -1,10 +1,11 @@
 """Training steps on JAX that Keras's loop does not wait for, as it does not for its own: the device does not wait for the host.
 
-In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. What a step began with is held until the
-step is done; one that ran out of memory is taken again from there, in the ordinary way, and so are those that were begun on its result.
-Whoever reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the
-first failure. The next one is begun when the last one is done, which takes no more memory than waiting would; where there is room for
-what those before it began with, too, whole batches are begun before that: to wait for each of many short steps would be a good part of them.
+In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. A step that ran out of memory is taken again
+in the ordinary way, and so are those that were begun on its result. For that, a state and the batches since then are held: what a step in
+parts began with; for whole batches, which leave the next state in the place of the last one, a copy every so many steps (a lap). Whoever
+reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the first
+failure. Where there is room, whole batches are begun before the last one is done: to wait for each of many short steps would be a good part
+of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from keras import tree
 
 from brimful.fitting import failure
 
@@ -66,12 +68,24 @@ class Logs(dict):
         return super().__getitem__(key)
 
 
-class Begun:
-    """A step that runs: what it began with, and what it will leave."""
+class Lap:
+    """Steps from a state that is held: whichever of them fails, all are taken again from there."""
 
-    def __init__(self, before: tuple, data: Any, rows: int, logs: dict, after: tuple, parts: int) -> None:
-        self.before, self.data, self.rows, self.logs, self.after, self.parts = before, data, rows, Logs(logs), after, parts
-        self.promised = after[0]
+    def __init__(self, state: tuple, steps: int) -> None:
+        self.state = state
+        #: So many more may be begun.
+        self.left = steps
+        #: The batches of those that are done.
+        self.done: list = []
+
+
+class Begun:
+    """A step that runs: what it will leave, and what is needed to take it again."""
+
+    def __init__(self, lap: Lap, data: Any, rows: int) -> None:
+        self.lap, self.data, self.rows, self.logs, self.after, self.parts = lap, data, rows, Logs(), None, 1
+        #: Whether it was not even begun for another reason than memory.
+        self.interrupted = False
         self.done = False
         #: Whether the logs were read: what one program makes is there together, or fails together.
         self._read = False
@@ -98,7 +112,7 @@ class Begun:
 
     def end(self) -> None:
         """Nothing is held any longer that is not needed to go on, and nobody waits."""
-        self.before = self.data = self.logs.wait = None
+        self.lap = self.data = self.logs.wait = None
         if not self.done:
             self.done = True
             self._running.release()
@@ -109,86 +123,132 @@ class Ahead:
 
     def __init__(self, backend: Any, job: Any, train: Callable) -> None:
         self._backend, self._job, self._train = backend, job, train
-        #: The oldest first; each begins with what the one before it leaves, and Keras was promised what the last one leaves.
+        #: The oldest first; each begins with what the one before it leaves.
         self._begun: deque[Begun] = deque()
-        #: The last one that was begun, running or not.
-        self._last: Begun | None = None
+        #: What Keras was promised last, known by the first part of it, and what there is in its place, if steps were taken again.
+        self._promised: Values | None = None
+        self._after: tuple = ()
+        #: Whole batches go on in it.
+        self._lap: Lap | None = None
 
     def step(self, values: tuple, iterator: Any) -> tuple:
         """One batch: its logs and the state after it, both perhaps to come."""
         backend = self._backend
-        if not (backend.promises or backend.runs_ahead):
-            return self._train(self.current(values), iterator)
         data = next(iterator)
-        inside = batches.unpacked(data)
-        rows = batches.rows(inside[0])
-        if not (backend.runs_ahead and self._job.goes_well(rows, whole=True)):
-            values = self.current(values)
-            if not (backend.promises and self._job.goes_well(rows)):
-                return self._train(values, iter([data]))
-        return self._begin(values, data, inside, rows)
+        if not (backend.promises or backend.lap_steps):
+            return self._wait_for(self.current(values), data)
+        rows = batches.rows(batches.unpacked(data)[0])
+        if backend.lap_steps and self._job.goes_well(rows, whole=True):
+            return self._begin_whole(values, tree.map_structure(_own, data), rows)
+        values = self.current(values)
+        if backend.promises and self._job.goes_well(rows):
+            return self._begin(Lap(values, 1), values, data, rows)
+        return self._wait_for(values, data)
 
     def current(self, values: tuple) -> tuple:
         """The state to go on with, for one that Keras was promised: no step runs any longer, and those that failed were taken again."""
+        self.rest()
+        if values[0] is not self._promised:
+            self._promise(None, values)
+        return self._after
+
+    def rest(self) -> None:
+        """No step runs any longer, and nothing is held that one would be taken again from."""
         self._settle()
-        last, self._last = self._last, None
-        return last.after if last is not None and values[0] is last.promised else values
+        self._lap = None
 
     def sync(self) -> None:
         """Gives the model's variables their values, as Keras does."""
-        self._settle()
-        model, last = self._backend.model, self._last
+        try:
+            self.rest()
+        except Exception:
+            # As far as the steps went.
+            self._hand_over()
+            raise
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """From here on the state is the variables'."""
+        model = self._backend.model
         held = getattr(model, "_jax_state", None)
-        if last is not None and held and held[STATE[0]] is last.promised:
-            model._jax_state = dict(zip(STATE, last.after))
+        if held and held[STATE[0]] is self._promised:
+            model._jax_state = dict(zip(STATE, self._after))
+        self._promise(None, ())
         type(model).jax_state_sync(model)
 
-    def _begin(self, values: tuple, data: Any, inside: tuple, rows: int) -> tuple:
-        if not self._begun:
-            values = self.current(values)
-        try:
-            logs, after, parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), inside, rows)
-        except Exception as error:
-            if not failure.is_out_of_memory(error):
-                raise
-            failure.forget(error)
-        else:
-            begun = Begun(values, data, rows, logs, tuple(Values(after[name]) for name in TRAIN), parts)
-            loop = threading.get_ident()
-            begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
-            self._begun.append(begun)
-            self._last = begun
-            # Not before this one is begun: right after a state was let go, to begin a program took half as long again (on an H200).
-            while len(self._begun) > max(1, self._backend.runs_ahead - 1):
-                self._settle(self._begun[0])
-            return begun.logs, begun.after
-        went_well = self._settle()
-        values = self.current(values)
-        if went_well:
-            # Waited for, it may well fit; tried like this again and again, each step would be taken twice.
-            self._stop()
-        return self._train(values, iter([data]))
+    def _promise(self, promised: Values | None, after: tuple) -> None:
+        self._promised, self._after = promised, after
 
-    def _settle(self, last: Begun | None = None) -> bool:
-        """Waits for the steps up to this one, or for all; whether they went well. Those that ran out of memory are taken again."""
-        went_well = True
+    def _wait_for(self, values: tuple, data: Any) -> tuple:
+        """A step in the ordinary way."""
+        result = self._train(values, iter([data]))
+        self._promise(None, ())
+        return result
+
+    def _begin_whole(self, values: tuple, data: Any, rows: int) -> tuple:
+        """A whole batch: in the lap that the last one was in, or in a new one, from a copy of its state."""
+        lap = self._lap
+        if lap is not None and lap.left and values[0] is self._promised:
+            return self._begin(lap, values, data, rows)
+        values = self.current(values)
+        if not self._backend.lap_steps:
+            # A step before it has failed.
+            return self._wait_for(values, data)
+        self._lap = Lap(values, self._backend.lap_steps)
+        return self._begin(self._lap, values, data, rows, copies=True)
+
+    def _begin(self, lap: Lap, values: tuple, data: Any, rows: int, copies: bool = False) -> tuple:
+        begun = Begun(lap, data, rows)
+        lap.left -= 1
+        try:
+            logs, after, begun.parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data), rows, copies)
+            dict.update(begun.logs, logs)
+            begun.after = tuple(Values(after[name]) for name in TRAIN)
+        except BaseException as error:
+            if failure.is_out_of_memory(error):
+                failure.forget(error)
+            else:
+                if not isinstance(error, Exception):
+                    # What the step was given may be gone: it is taken again before anybody looks.
+                    begun.interrupted = True
+                    self._begun.append(begun)
+                raise
+        loop = threading.get_ident()
+        begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
+        self._begun.append(begun)
+        if begun.after is None:
+            self._settle()
+        # Not before this one is begun: right after a state was let go, to begin a program took half as long again (on an H200).
+        while len(self._begun) > self._most_begun():
+            self._settle(self._begun[0])
+        self._promise(begun.after[0], begun.after)
+        return begun.logs, begun.after
+
+    def _most_begun(self) -> int:
+        return max(int(self._backend.promises), self._backend.runs_ahead - 1)
+
+    def _settle(self, last: Begun | None = None) -> None:
+        """Waits for the steps up to this one, or for all. Those that ran out of memory are taken again."""
         while self._begun and not (last is not None and last.done):
-            oldest = self._begun[0]
+            wanted = self._begun[-1] if last is None else last
             try:
-                if self._waited(oldest):
-                    self._begun.popleft()
+                # Each begins with what the one before it leaves: when one went well, so did all before it.
+                if self._went_well(wanted):
+                    while not wanted.done:
+                        self._finished()
+                elif self._went_well(self._begun[0]):
+                    self._finished()
                 else:
-                    went_well = False
                     self._again()
             except Exception:
                 # Whoever waits for them waits no longer. An interrupt is no end: the steps are still running.
                 while self._begun:
                     self._begun.popleft().end()
                 raise
-            oldest.end()
-        return went_well
 
-    def _waited(self, begun: Begun) -> bool:
+    def _went_well(self, begun: Begun) -> bool:
+        if begun.after is None:
+            return False
         try:
             begun.wait()
         except Exception as error:
@@ -196,28 +256,45 @@ class Ahead:
                 raise
             failure.forget(error)
             return False
-        self._job.stepped(begun.rows, begun.parts)
-        self._backend.stepped(*(dict(zip(TRAIN, values)) for values in (begun.before, begun.after)))
         return True
 
+    def _finished(self) -> None:
+        """The oldest one is done."""
+        begun = self._begun.popleft()
+        self._job.stepped(begun.rows, begun.parts)
+        begun.lap.done.append(begun.data)
+        begun.end()
+
     def _again(self) -> None:
-        """The oldest one ran out of memory: what was begun on its result has no result either, and all are taken again in their order."""
-        values = self._begun[0].before
+        """The oldest one ran out of memory: what was begun on its result has no result either, and all since the state that is held are
+        taken again in their order. Each step of this is kept: it may be interrupted, and gone on with."""
+        lap, interrupted = self._begun[0].lap, self._begun[0].interrupted
+        self._lap = None
         for begun in self._begun:
             try:
-                begun.wait()
+                if begun.after is not None:
+                    begun.wait()
             except Exception as error:  # noqa: BLE001 -- the first one's failure, handed on
                 failure.forget(error)
-            begun.before = begun.after = None
-        self._stop()
+            begun.lap, begun.after = lap, None
+        # Each step is waited for from here on.
+        self._backend.runs_ahead, self._backend.lap_steps, self._backend.promises = 0, 0, False
+        self._job.begins_again(len(lap.done), interrupted)
+        while lap.done:
+            self._after = self._taken_again(lap, lap.done[0])[1]
+            lap.done.pop(0)
         while self._begun:
             begun = self._begun[0]
-            logs, values = self._train(values, iter([begun.data]))
-            begun.after = values
+            logs, begun.after = self._taken_again(lap, begun.data)
+            self._after = begun.after
             dict.update(begun.logs, logs)
             self._begun.popleft().end()
 
-    def _stop(self) -> None:
-        """After a failure: each step is waited for from here on."""
-        self._backend.runs_ahead, self._backend.promises = 0, False
-        self._job.failed_ahead()
+    def _taken_again(self, lap: Lap, data: Any) -> tuple:
+        logs, lap.state = self._train(lap.state, iter([data]))
+        return logs, lap.state
+
+
+def _own(leaf: Any) -> Any:
+    """An array that nobody else writes into: a generator may fill the same one again. JAX's own copy would only be made some time later."""
+    return jax.device_put(leaf.copy()) if isinstance(leaf, np.ndarray) else leaf

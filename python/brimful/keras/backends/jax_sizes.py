@@ -13,11 +13,11 @@ from brimful.fitting import failure, sizing
 
 from .. import batches
 
-#: Steps that are begun at most before the first of them is done: the wake-up after each is then waited for by nobody. On an H200 32 were no
-#: faster.
-BEGUN_AT_ONCE = 8
-#: More than two of them may take this share of the room, a choice: what short steps need is small.
-BEGUN_SHARE = 1 / 16
+#: Steps from one copy of the state to the next at most: what a copy costs is then a small part of a step, and a failure costs as many again. A choice.
+#: On a GPU all of them may be begun before the first is done: the wake-up after each is then waited for by nobody.
+LAP_STEPS = 32
+#: The batches of those steps may take this share of the room, a choice: what short steps need is small.
+LAP_SHARE = 1 / 16
 
 #: Programs that are compiled at most to find the size; each takes as long as the first step.
 TRIES = 4
@@ -25,19 +25,18 @@ TRIES = 4
 
 def whole_bytes(backend: Any, data: tuple) -> float:
     """What the batch as it stands needs beside the state and itself."""
-    return _bytes(lambda: backend.whole_program(data)) + backend.given_bytes()
+    return _bytes(lambda: backend.whole_program(data)) + backend.copied_bytes()
 
 
-def begun_at_once(whole_bytes: float, batch_bytes: int, room_bytes: int, given_bytes: int) -> int:
-    """How many steps of a whole batch may be begun before the first of them is done; none where there is no room for two.
+def laps(whole_bytes: float, batch_bytes: int, room_bytes: int, promises: bool) -> tuple[int, int]:
+    """How many steps of a whole batch may go by until the state is copied again, and how many are begun before the first of them is done.
 
-    What each began with is still there, and its batch. Memory that is given in turns is there for two.
+    All batches since then are still there. On a CPU two are enough: what is begun beside the one that runs waits for its cores.
     """
+    steps = max(1, min(LAP_STEPS, int(room_bytes * LAP_SHARE / max(1, batch_bytes))))
     if 2 * whole_bytes > room_bytes:
-        return 0
-    if given_bytes:
-        return 2
-    return max(2, min(BEGUN_AT_ONCE, int(room_bytes * BEGUN_SHARE / max(1, whole_bytes + batch_bytes))))
+        return steps, 0
+    return steps, max(2, steps) if promises else 2
 
 
 def largest(backend: Any, data: tuple, rule: Any, collect: bool, start: int, room_bytes: int) -> int:

@@ -1,0 +1,46 @@
+"""Batches on their way to the device: tried again when there is no memory for one.
+
+In: Keras's own function for that, which it calls between steps, and what to do before another try. Out: nothing; Keras calls this one until
+it is put back. A batch that fails there would be lost with all after it: it is Keras's iterator that fails, and an iterator that failed has
+ended. Not needed on a CPU, where batches stay as they are until the step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from keras.src.backend.jax import trainer
+
+from brimful.fitting import failure
+
+#: Before each further try: others may hold the memory for a moment. JAX itself has waited ten seconds by then.
+PAUSES_SECONDS = (0.0, 1.0, 5.0)
+
+
+class Fetching:
+    """Keras's way to the device, with patience."""
+
+    def __init__(self, make_room: Callable[[], None]) -> None:
+        self._make_room = make_room
+        self._own = getattr(trainer, "_distribute_data", None)
+        if self._own is not None:
+            trainer._distribute_data = self._fetch
+
+    def end(self) -> None:
+        """Keras's own again."""
+        if self._own is not None:
+            trainer._distribute_data, self._own = self._own, None
+
+    def _fetch(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        for pause in PAUSES_SECONDS:
+            try:
+                return self._own(data, *args, **kwargs)
+            except Exception as error:
+                if not failure.is_out_of_memory(error):
+                    raise
+                failure.forget(error)
+            self._make_room()
+            time.sleep(pause)
+        return self._own(data, *args, **kwargs)
