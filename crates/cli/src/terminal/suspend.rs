@@ -7,8 +7,10 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpgrp, kill_current_process_group, kill_process_group};
 use rustix::termios::{
@@ -17,8 +19,11 @@ use rustix::termios::{
 
 use super::shown::Shown;
 
-/// The time that a job has to deal with the signal before it is stopped, and that ours takes to stop us.
+/// The time that a job has to deal with the signal before it is stopped.
 const MOMENT: Duration = Duration::from_millis(50);
+/// The longest that a signal takes to stop us: another thread may be the one that gets it, and on a busy machine it has to wait for its turn.
+/// Where we have no shell nothing stops us, and the job stands still for so long.
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where in these keys the one stands that stops the job; none if its terminal takes it for a key like any other.
 pub fn place(job: &File, keys: &[u8]) -> Option<usize> {
@@ -34,17 +39,26 @@ fn lone_group(job: &File) -> Option<Pid> {
     tcgetpgrp(job).ok().filter(|group| tcgetsid(job).is_ok_and(|session| session == *group))
 }
 
-/// Stops the job and us; comes back when the shell lets us go on, and gives whether there was a screen. Where we have no shell either, that is at
-/// once, as if nothing had been.
+/// Stops the job and us; comes back when the shell lets us go on, and gives whether there was a screen. Where we have no shell either, that is
+/// soon, as if nothing had been.
 pub fn suspend(job: &File, shown: &Shown, before: &Termios) -> bool {
     let Some(group) = lone_group(job) else { return false };
     thread::sleep(MOMENT);
     let _ = kill_process_group(group, Signal::STOP);
     let had_screen = shown.leave();
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let noticed = signal_hook::flag::register(signal_hook::consts::SIGCONT, Arc::clone(&goes_on));
     // All of ours, as the terminal would: there may be a script around us.
     let _ = kill_current_process_group(Signal::TSTP);
-    thread::sleep(MOMENT);
+    // The job must not go on before we have been stopped: nobody would stop it again.
+    let sent = Instant::now();
+    while !goes_on.load(Ordering::Relaxed) && sent.elapsed() < STOPPED_WITHIN {
+        thread::sleep(MOMENT / 10);
+    }
+    if let Ok(noticed) = noticed {
+        signal_hook::low_level::unregister(noticed);
+    }
     let _ = kill_process_group(group, Signal::CONT);
     had_screen
 }

@@ -36,7 +36,8 @@ fn what_a_fork_shares_counts_once() {
     let samples = samples(&folder.frames());
     // Between a fork and the next look at what is shared, a second on a machine that has time, it is not known.
     let forked = samples.iter().filter(|sample| sample.process_count >= Some(6));
-    let held: Vec<u64> = forked.filter_map(Sample::held_bytes).collect();
+    // What starts Python may be a script, with as many processes before anything is held.
+    let held: Vec<u64> = forked.filter_map(Sample::held_bytes).skip_while(|&held| held < 200 << 20).collect();
     let known = held.iter().position(|&held| held < 600_000_000).map(|at| &held[at..]);
     assert!(known.is_some_and(|known| known.iter().all(|&held| held < 600_000_000)), "{held:?}");
 }
