@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# What is imported is compiled once: the packages of the tests come uncompiled.
+unexport PYTHONDONTWRITEBYTECODE
 # Of make's jobs, which it could not take one of, Cargo is not told; nor is what starts Cargo, or a make of its own.
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
@@ -20,11 +22,12 @@ demo: package ## The story of a job that does not fit: planned, run, explained, 
 	$(VENV)/bin/python tools/demo.py
 
 # What is compiled once gains nothing from being kept in pieces for the next time: a third of its compiling would go into that.
-# Side by side, since each of the two has much that only one core works on, or none. Their words would mix: each says all when it is done.
+# Side by side, since each of the two has much that only one core works on, or none, and packages are fetched meanwhile. Their words would mix:
+# each says all when it is done.
 test: export CARGO_INCREMENTAL := 0
 test: ## Everything that CI runs
 	@echo "Rust and Python are tested side by side: the output of each comes when it is done, in 10 to 25 minutes."
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target rust test-python
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target rust test-python
 
 # One after the other: they wait for each other's lock.
 rust:
@@ -47,10 +50,12 @@ browser: ## Install Chromium for the tests of pages, where that is allowed
 package: $(VENV)/ready ## Build the Python package and install it into .venv
 	env -u MAKEFLAGS -u MFLAGS PATH="$(abspath $(VENV))/bin:$$PATH" CARGO_TARGET_DIR=target $(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --force-reinstall .
 
-# Made anew when the requirements change, and only then.
+# Made anew when the requirements change, and only then. uv unpacks the 7 GB of the frameworks in a minute, pip in three; where only pip
+# knows the way to the packages (its own configuration), it is asked.
 $(VENV)/ready: tests/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)/bin/python -m pip install --quiet --upgrade pip uv
+	$(VENV)/bin/uv pip install --quiet --system-certs --python $(VENV)/bin/python -r tests/requirements.txt || \
 	$(VENV)/bin/python -m pip install --quiet -r tests/requirements.txt
 	touch $@
 
