@@ -4,8 +4,8 @@
 
 Each job runs in a process of its own: three `train_on_batch` calls with `jit_compile=False`, the allocator's statistics
 reset before each. A line of OUT.jsonl is one job: its settings, the parameters, the state before the first step, the peak of
-each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth and sixth table as archives without
-weights, compiled; they stand in `measured_models`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
+each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth table and later as archives
+without weights, compiled; they stand in `measured_models`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
 """
 
 import json

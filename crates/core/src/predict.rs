@@ -5,14 +5,16 @@
 
 mod floor;
 mod order;
+mod side_by_side;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::allocator::timeline::Timeline;
 use crate::allocator::{Holder, holders};
 use crate::model::{Model, Note};
 use crate::step::cost::StepCost;
-use crate::step::executor::{Execution, Prepared, causes};
+use crate::step::executor::{Execution, Prepared};
 use crate::step::tensorflow::Network;
 use crate::step::{Job, Processor};
 use crate::trace::{Cause, Event, Phase, Trace};
@@ -20,6 +22,7 @@ use crate::trace::{Cause, Event, Phase, Trace};
 pub use self::floor::{FloorLine, FloorLines};
 pub use self::order::Order;
 use self::order::Placed;
+use self::side_by_side::side_by_side;
 
 /// How thoroughly a job is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +38,6 @@ pub enum Orders {
 pub struct Lowered {
     prepared: Prepared,
     notes: Vec<Note>,
-    cost: StepCost,
 }
 
 impl Lowered {
@@ -53,10 +55,37 @@ impl Lowered {
             // Host threads queue kernels on one stream; how long that takes does not depend on the batch.
             Processor::Gpu => None,
         };
-        let prepared = Prepared::new(&graph, batch, Arc::new(causes(&graph, layers)));
-        let cost = prepared.cost(&graph);
-        Lowered { prepared, notes, cost }
+        Lowered { prepared: Prepared::new(&graph, batch, layers), notes }
     }
+
+    /// Runs one order.
+    fn order(&self, job: &Job, orders: Orders, seed: u64) -> Order {
+        let threads = match job.processor {
+            Processor::Cpu { threads } => threads.max(1) as usize,
+            Processor::Gpu => 2,
+        };
+        let steps = match (orders, job.processor) {
+            // What was measured is the largest of the first three steps; the executor's threads make each another one.
+            (Orders::Several, Processor::Cpu { .. }) => 3,
+            // The first step needs less than the others.
+            (Orders::One, _) | (Orders::Several, Processor::Gpu) => 1,
+        };
+        let trace = self.prepared.run(Execution { threads, steps, from_start: steps > 1, seed });
+        Order::new(trace, job.processor)
+    }
+}
+
+/// The orders that are there, and the seeds of those that are not.
+fn known_and_missing(job: &Job, orders: Orders, one: Option<&Runs>) -> (Vec<Arc<Order>>, Range<u64>) {
+    let seeds = match (orders, job.processor) {
+        (Orders::One, _) => 1,
+        (Orders::Several, Processor::Cpu { .. }) => 5,
+        // Without running times there is less to vary.
+        (Orders::Several, Processor::Gpu) => 3,
+    };
+    let known = one.filter(|_| job.processor == Processor::Gpu).map_or_else(Vec::new, |one| one.orders.clone());
+    let missing = known.len() as u64..seeds;
+    (known, missing)
 }
 
 /// What the job's kernels are lowered to, run in several orders.
@@ -100,25 +129,24 @@ impl Runs {
 
     /// Runs what was lowered for this job. If it was run in one order before, a GPU's several orders begin with that one.
     pub fn of(lowered: &Lowered, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
-        let threads = match job.processor {
-            Processor::Cpu { threads } => threads.max(1) as usize,
-            Processor::Gpu => 2,
-        };
-        let (seeds, steps) = match (orders, job.processor) {
-            (Orders::One, _) => (1, 1),
-            // What was measured is the largest of the first three steps; the executor's threads make each another one.
-            (Orders::Several, Processor::Cpu { .. }) => (5, 3),
-            // Without running times there is less to vary; the first step needs less than the others.
-            (Orders::Several, Processor::Gpu) => (3, 1),
-        };
-        let known = one.filter(|_| job.processor == Processor::Gpu);
-        let mut orders = known.map_or_else(Vec::new, |one| one.orders.clone());
-        let from_start = steps > 1;
-        for seed in orders.len() as u64..seeds {
-            let trace = lowered.prepared.run(Execution { threads, steps, from_start, seed });
-            orders.push(Arc::new(Order::new(trace, job.processor)));
-        }
-        Runs { orders, notes: lowered.notes.clone(), cost: lowered.cost }
+        let (known, seeds) = known_and_missing(job, orders, one);
+        let missing = seeds.map(|seed| Arc::new(lowered.order(job, orders, seed)));
+        Runs { orders: known.into_iter().chain(missing).collect(), ..Runs::without_orders(lowered) }
+    }
+
+    /// The same on two threads, which also place the new orders at the job's batch: for one who has nothing else to do meanwhile.
+    pub fn side_by_side(lowered: &Lowered, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
+        let (known, seeds) = known_and_missing(job, orders, one);
+        let missing = side_by_side(seeds, |seed| {
+            let order = lowered.order(job, orders, seed);
+            order.unlimited(job.micro_batch());
+            Arc::new(order)
+        });
+        Runs { orders: known.into_iter().chain(missing).collect(), ..Runs::without_orders(lowered) }
+    }
+
+    fn without_orders(lowered: &Lowered) -> Runs {
+        Runs { orders: Vec::new(), notes: lowered.notes.clone(), cost: lowered.prepared.cost }
     }
 
     /// Places the runs at a batch size, in a pool without limit.

@@ -275,17 +275,17 @@ fn masks_travel_from_the_embedding_to_the_recurrent_layers() {
         })
         .collect();
     assert_eq!(masked, [true; 7]);
-    let fusable: Vec<(bool, bool)> = model
+    let fusable: Vec<(bool, bool, bool)> = model
         .ops
         .iter()
         .filter_map(|op| match &op.kind {
-            OpKind::Rnn(rnn) => Some((rnn.fusable, rnn.dropout)),
+            OpKind::Rnn(rnn) => Some((rnn.fusable, rnn.dropout, rnn.recurrent_dropout)),
             _ => None,
         })
         .take(2)
         .collect();
     // cuDNN runs the LSTM with dropout on its inputs, but not a GRU that resets before, nor recurrent dropout.
-    assert_eq!(fusable, [(true, true), (false, true)]);
+    assert_eq!(fusable, [(true, true, false), (false, false, true)]);
 }
 
 #[test]

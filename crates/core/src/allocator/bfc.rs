@@ -209,6 +209,11 @@ impl<S: RegionSource> Bfc<S> {
         }
     }
 
+    /// Takes room for the bookkeeping of this many chunks at once, where about so many are expected.
+    pub fn reserve(&mut self, chunks: usize) {
+        self.chunks.reserve(chunks);
+    }
+
     /// From now on, keeps what happens to the pool for [`Bfc::take_log`].
     pub fn keep_log(&mut self) {
         self.log.get_or_insert_default();

@@ -63,8 +63,8 @@ pub(super) fn place_seen<A: Allocator>(
     allocator: &mut A,
     mut seen: impl FnMut(usize, &A),
 ) -> Placement {
-    let mut handles: Vec<Option<Handle>> = vec![None; trace.buffer_count as usize];
-    let mut sizes: Vec<u64> = vec![0; trace.buffer_count as usize];
+    // Where each buffer is, and its size.
+    let mut held: Vec<(Option<Handle>, u64)> = vec![(None, 0); trace.buffer_count as usize];
     let mut placement = Placement::default();
     let mut phase = Phase::Setup;
     let mut requested = 0u64;
@@ -73,7 +73,7 @@ pub(super) fn place_seen<A: Allocator>(
             Event::Alloc { buffer, size, cause, role } => {
                 let bytes = size.at(batch);
                 match allocator.alloc(bytes) {
-                    Ok(handle) => handles[buffer.0 as usize] = Some(handle),
+                    Ok(handle) => held[buffer.0 as usize] = (Some(handle), bytes),
                     Err(_) if role == Role::Workspace && trace.causes.get(cause).op == CUDNN_WORKSPACE => {
                         placement.done_without.push(buffer);
                         continue;
@@ -87,7 +87,6 @@ pub(super) fn place_seen<A: Allocator>(
                         return placement;
                     }
                 }
-                sizes[buffer.0 as usize] = bytes;
                 requested = requested.saturating_add(bytes);
                 seen(index, allocator);
                 if phase == Phase::Setup {
@@ -103,8 +102,9 @@ pub(super) fn place_seen<A: Allocator>(
                 }
             }
             Event::Free { buffer } => {
-                if let Some(handle) = handles[buffer.0 as usize].take() {
-                    requested -= sizes[buffer.0 as usize];
+                let (handle, bytes) = &mut held[buffer.0 as usize];
+                if let Some(handle) = handle.take() {
+                    requested -= *bytes;
                     allocator.free(handle);
                     seen(index, allocator);
                 }

@@ -306,8 +306,10 @@ pub struct Rnn {
     pub unroll: bool,
     /// A mask accompanies the sequence.
     pub masked: bool,
-    /// Dropout on inputs or states.
+    /// Dropout on the inputs of each step.
     pub dropout: bool,
+    /// Dropout on the state of each step.
+    pub recurrent_dropout: bool,
     /// Whether cuDNN's fused kernel can run it (the framework's conditions on activations, bias and dropout).
     pub fusable: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! In: an outcome and the holders of its peak. Out: the report's breakdown, moment, heaviest layers and notes.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::Request;
 use super::simulate::Outcome;
@@ -54,15 +54,20 @@ pub fn named_moment(phase: Phase, cause: &Cause) -> Moment {
 
 /// The layers that hold most at the peak, most bytes first. `class` names the class of a path.
 pub fn heaviest_layers(class: impl Fn(&str) -> String, holders: &[(Cause, Holder)], count: usize) -> Vec<LayerShare> {
-    let mut shares: BTreeMap<&str, LayerShare> = BTreeMap::new();
+    let mut shares: Vec<LayerShare> = Vec::new();
+    let mut places: FxHashMap<&str, usize> = FxHashMap::default();
     for (cause, holder) in holders.iter().filter(|(cause, _)| !cause.layer.is_empty()) {
-        let share = shares.entry(&cause.layer).or_insert_with(|| LayerShare {
-            layer: cause.layer.to_string(),
-            class: String::new(),
-            bytes: 0,
-            weights_bytes: 0,
-            saved_bytes: 0,
+        let place = *places.entry(&cause.layer).or_insert_with(|| {
+            shares.push(LayerShare {
+                layer: cause.layer.to_string(),
+                class: String::new(),
+                bytes: 0,
+                weights_bytes: 0,
+                saved_bytes: 0,
+            });
+            shares.len() - 1
         });
+        let share = &mut shares[place];
         share.bytes = share.bytes.saturating_add(holder.bytes);
         match holder.role {
             Role::Parameter | Role::Gradient | Role::OptimizerState => {
@@ -72,7 +77,7 @@ pub fn heaviest_layers(class: impl Fn(&str) -> String, holders: &[(Cause, Holder
             Role::Input | Role::Temporary | Role::Workspace => {}
         }
     }
-    let mut shares: Vec<LayerShare> = shares.into_values().filter(|share| share.bytes > 0).collect();
+    shares.retain(|share| share.bytes > 0);
     shares.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.layer.cmp(&b.layer)));
     shares.truncate(count);
     for share in &mut shares {
@@ -81,9 +86,12 @@ pub fn heaviest_layers(class: impl Fn(&str) -> String, holders: &[(Cause, Holder
     shares
 }
 
-/// The class of a model's layer by its path.
-pub fn layer_class(model: &Model, path: &str) -> String {
-    model.layers.iter().find(|layer| layer.path == path).map_or(String::new(), |layer| layer.class.clone())
+/// The classes of a model's layers by their paths.
+pub fn layer_classes(model: &Model) -> impl Fn(&str) -> String {
+    // From the last to the first, which counts where two have one path.
+    let layers = model.layers.iter().rev();
+    let classes: FxHashMap<&str, &str> = layers.map(|layer| (layer.path.as_str(), layer.class.as_str())).collect();
+    move |path| classes.get(path).map_or(String::new(), |class| (*class).to_owned())
 }
 
 /// What was guessed, bounded or never measured.

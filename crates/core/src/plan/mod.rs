@@ -107,7 +107,7 @@ pub fn plan_in_detail(request: &Request<'_>) -> Result<Report, PlanError> {
     let holders = outcome.runs.holders(&outcome.prediction, at_once);
     report.detail = Some(Detail {
         timeline: outcome.runs.timeline(&outcome.prediction, at_once),
-        layers: inspect::heaviest_layers(|path| inspect::layer_class(&outcome.model, path), &holders, usize::MAX),
+        layers: inspect::heaviest_layers(inspect::layer_classes(&outcome.model), &holders, usize::MAX),
     });
     Ok(report)
 }
@@ -187,11 +187,7 @@ fn report(
             at: inspect::moment(outcome),
         },
         breakdown: inspect::breakdown(prediction.allocated_bytes, &holders, context_bytes),
-        layers: inspect::heaviest_layers(
-            |path| inspect::layer_class(&outcome.model, path),
-            &holders,
-            inspect::SHOWN_LAYERS,
-        ),
+        layers: inspect::heaviest_layers(inspect::layer_classes(&outcome.model), &holders, inspect::SHOWN_LAYERS),
         // A model file does not say where its layers come from.
         lines: Vec::new(),
         verdict,

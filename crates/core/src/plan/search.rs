@@ -37,7 +37,7 @@ pub fn all<'a>(
     // This thread works too: each further one has memory of its own to fill.
     std::thread::scope(|scope| {
         let work = &work;
-        scope.spawn(move || {
+        let other = scope.spawn(move || {
             ahead();
             if let Ok(context) = wait.recv() {
                 work.take_part(context);
@@ -49,6 +49,8 @@ pub fn all<'a>(
         let context = context.get_or_init(|| made);
         ready.send(context).expect("the other thread waits");
         work.take_part(context);
+        // To its very end: the memory that it had goes to the next thread, which would else begin with new one.
+        other.join().expect("what is tried does not panic");
         Ok::<(), String>(())
     })?;
     Ok(work.done())
@@ -142,7 +144,8 @@ fn apply(
 }
 
 fn fits_surely(context: &Context<'_>, setup: &Setup) -> bool {
-    context.simulator.run(setup, Orders::Several).is_ok_and(|outcome| outcome.fits)
+    // Sets are looked for when all else is done.
+    context.simulator.run_side_by_side(setup).is_ok_and(|outcome| outcome.fits)
 }
 
 /// The reports of the remedies, best first, and the cheapest set if the job does not fit as it is.

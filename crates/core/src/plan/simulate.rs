@@ -201,6 +201,20 @@ impl<'a> Simulator<'a> {
 
     /// Runs a setup, unless it was run before.
     pub fn run(&self, setup: &Setup, orders: Orders) -> Result<Arc<Outcome>, String> {
+        self.run_by(setup, orders, Runs::of)
+    }
+
+    /// The same in several orders, on two threads: for when no other thread has anything to do.
+    pub fn run_side_by_side(&self, setup: &Setup) -> Result<Arc<Outcome>, String> {
+        self.run_by(setup, Orders::Several, Runs::side_by_side)
+    }
+
+    fn run_by(
+        &self,
+        setup: &Setup,
+        orders: Orders,
+        run: impl FnOnce(&Lowered, &Job, Orders, Option<&Runs>) -> Runs,
+    ) -> Result<Arc<Outcome>, String> {
         kept(&self.outcomes, &(setup.clone(), orders), || {
             let mut model = self.model(&setup.change)?;
             if setup.int8_weights {
@@ -210,7 +224,7 @@ impl<'a> Simulator<'a> {
             let key = (kernels(setup), orders);
             let runs = kept(&self.runs, &key, || {
                 let one = self.runs_in_one_order(&key);
-                Ok(Runs::of(&self.lowered(key.0.clone(), &model, &job), &job, orders, one.as_deref()))
+                Ok(run(&self.lowered(key.0.clone(), &model, &job), &job, orders, one.as_deref()))
             })?;
             Ok(Outcome::new(setup, model, runs))
         })

@@ -21,6 +21,8 @@ pub struct Order {
     pub floor: FloorLines,
     processor: Processor,
     placed: Mutex<Vec<(u64, Placed)>>,
+    /// Whether it gets through, by batch and limit.
+    fitted: Mutex<Vec<(u64, u64, bool)>>,
 }
 
 /// A trace in a pool without limit.
@@ -33,7 +35,7 @@ pub(super) struct Placed {
 
 impl Order {
     pub(super) fn new(trace: Trace, processor: Processor) -> Order {
-        Order { floor: FloorLines::of(&trace), trace, processor, placed: Mutex::default() }
+        Order { floor: FloorLines::of(&trace), trace, processor, placed: Mutex::default(), fitted: Mutex::default() }
     }
 
     /// Places the trace in a pool without limit, unless that was done before.
@@ -59,7 +61,17 @@ impl Order {
     /// Whether the trace gets through in a pool of this size.
     pub(super) fn fits(&self, batch: u64, limit_bytes: u64) -> bool {
         let sufficient = |placed: Placed| (1..=limit_bytes).contains(&placed.sufficient_bytes);
-        self.known(batch).is_some_and(sufficient) || self.place(batch, limit_bytes).0.failure.is_none()
+        if self.known(batch).is_some_and(sufficient) {
+            return true;
+        }
+        let fitted = || self.fitted.lock().expect("no thread panics while it holds this");
+        let asked = |(known, limit, _): &&(u64, u64, bool)| (*known, *limit) == (batch, limit_bytes);
+        if let Some(&(_, _, fits)) = fitted().iter().find(asked) {
+            return fits;
+        }
+        let fits = self.place(batch, limit_bytes).0.failure.is_none();
+        fitted().push((batch, limit_bytes, fits));
+        fits
     }
 
     fn known(&self, batch: u64) -> Option<Placed> {
@@ -69,6 +81,8 @@ impl Order {
 
     fn place(&self, batch: u64, limit_bytes: u64) -> (Placement, Bfc) {
         let mut pool = self.pool(limit_bytes);
+        // Of a large model's buffers, up to every second one is alive at once.
+        pool.reserve(self.trace.buffer_count as usize / 2);
         (place(&self.trace, batch, &mut pool), pool)
     }
 

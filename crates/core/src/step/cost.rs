@@ -1,9 +1,9 @@
 //! What the kernels of a step cost, as numbers that do not need the kernels any more.
 //!
-//! In: a graph. Out: [`StepCost`]: kernels, operations and bytes of the network and of the update, linear in the batch.
+//! In: the nodes of a graph. Out: [`StepCost`]: kernels, operations and bytes of the network and of the update, linear in the batch.
 //! A CPU's rates stand here, because the executor orders kernels by them and a plan compares times with them.
 
-use super::graph::{Graph, ValueId};
+use super::graph::{Node, ValueId};
 use crate::bytes::Size;
 use crate::model::DType;
 use crate::trace::Phase;
@@ -30,8 +30,13 @@ impl Linear {
     }
 
     fn add(&mut self, size: Size) {
-        self.fixed += size.fixed as f64;
-        self.per_sample += size.per_sample as f64;
+        // Nearly all sizes have but one of the two, and to add nothing is worth a look for tens of thousands of them.
+        if size.fixed != 0 {
+            self.fixed += size.fixed as f64;
+        }
+        if size.per_sample != 0 {
+            self.per_sample += size.per_sample as f64;
+        }
     }
 }
 
@@ -58,21 +63,20 @@ pub struct StepCost {
 }
 
 impl StepCost {
-    /// Adds up a graph; `size` gives those of its values.
-    pub fn of(graph: &Graph, size: impl Fn(ValueId) -> Size) -> StepCost {
-        let mut cost = StepCost::default();
-        for node in graph.nodes.iter().filter(|node| !node.free) {
-            let part = if node.phase == Phase::Optimizer { &mut cost.update } else { &mut cost.network };
-            part.kernels += 1;
-            part.operations.add(node.work);
-            for &id in node.inputs.iter().chain(&node.outputs) {
-                let size = size(id);
-                part.bytes.add(size);
-                if matches!(graph.value(id).dtype, DType::Float16 | DType::BFloat16) {
-                    part.half_bytes.add(size);
-                }
+    /// Adds a node; `value` gives size and type of a value.
+    pub fn add(&mut self, node: &Node, value: impl Fn(ValueId) -> (Size, DType)) {
+        if node.free {
+            return;
+        }
+        let part = if node.phase == Phase::Optimizer { &mut self.update } else { &mut self.network };
+        part.kernels += 1;
+        part.operations.add(node.work);
+        for &id in node.inputs.iter().chain(&node.outputs) {
+            let (size, dtype) = value(id);
+            part.bytes.add(size);
+            if matches!(dtype, DType::Float16 | DType::BFloat16) {
+                part.half_bytes.add(size);
             }
         }
-        cost
     }
 }

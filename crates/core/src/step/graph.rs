@@ -93,7 +93,7 @@ pub struct Kernel {
 }
 
 /// One kernel call.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Node {
     /// Which kernel.
     pub kernel: Kernel,
@@ -123,6 +123,19 @@ pub struct Node {
     /// It costs next to nothing, so the thread that makes it ready runs it at once (its `IsExpensive()` is false in
     /// TensorFlow): a read, a constant, a view.
     pub free: bool,
+}
+
+/// Whole networks are copied, so that their short lists are copied as they lie rather than one by one.
+impl Clone for Node {
+    fn clone(&self) -> Node {
+        Node {
+            inputs: SmallVec::from_slice(&self.inputs),
+            after: SmallVec::from_slice(&self.after),
+            outputs: SmallVec::from_slice(&self.outputs),
+            scratch: self.scratch.clone(),
+            ..*self
+        }
+    }
 }
 
 /// Which inputs a kernel may overwrite.
@@ -322,7 +335,10 @@ impl Graph {
         let differentiable =
             new.output.1.is_float() && new.inputs.iter().any(|&input| self.value(input).differentiable);
         let value = self.new_value(new.output.0, new.output.1, Storage::Own, differentiable);
-        let after = new.after.iter().map(|&value| self.value(value).producer).collect();
+        let mut after = SmallVec::new();
+        if !new.after.is_empty() {
+            after.extend(new.after.iter().map(|&value| self.value(value).producer));
+        }
         let id = self.push(Node {
             kernel: new.kernel,
             inputs: SmallVec::from_slice(new.inputs),

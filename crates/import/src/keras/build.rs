@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use brimful_core::model::{DType, Layer, LayerId, Model, Note, Op, OpKind, Shape, Tensor, TensorId, WeightId};
+use compact_str::CompactString;
 
 use super::config::{Arg, Call, Kind, LayerDef, Net, Recorded, Ref, Tree};
 use super::cx::Cx;
@@ -471,7 +472,7 @@ fn resolve_arg<'d>(arg: &'d Arg, done: &Done) -> std::result::Result<Value<'d>, 
             Value::List(items.iter().map(|item| resolve_arg(item, done)).collect::<std::result::Result<_, _>>()?)
         }
         Arg::Dict(entries) => {
-            let entry = |(key, item): &'d (String, Arg)| Ok((key.as_str(), resolve_arg(item, done)?));
+            let entry = |(key, item): &'d (CompactString, Arg)| Ok((key.as_str(), resolve_arg(item, done)?));
             Value::Dict(entries.iter().map(entry).collect::<std::result::Result<_, _>>()?)
         }
         Arg::Json(json) => Value::Const(json),
@@ -483,7 +484,7 @@ fn outputs<'d>(tree: &'d Tree, done: &Done, net: &Net) -> Result<Value<'d>> {
         Tree::Leaf(tensor) => Value::Tensor(lookup(done, *tensor).ok_or_else(|| dangling(*tensor, net, &net.name))?),
         Tree::List(items) => Value::List(items.iter().map(|item| outputs(item, done, net)).collect::<Result<_>>()?),
         Tree::Dict(entries) => {
-            let entry = |(key, item): &'d (String, Tree)| Ok((key.as_str(), outputs(item, done, net)?));
+            let entry = |(key, item): &'d (CompactString, Tree)| Ok((key.as_str(), outputs(item, done, net)?));
             Value::Dict(entries.iter().map(entry).collect::<Result<_>>()?)
         }
     })

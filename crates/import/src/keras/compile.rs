@@ -74,7 +74,7 @@ fn losses(json: &Json, found: &mut Vec<Loss>) {
 /// Names of losses or metrics: text, serialized objects, or lists and dictionaries of either.
 fn names(json: &Json, found: &mut Vec<String>) {
     match json {
-        Json::Str(name) => found.push(name.clone()),
+        Json::Str(name) => found.push(name.to_string()),
         Json::Array(items) => items.iter().for_each(|item| names(item, found)),
         Json::Object(entries) => {
             let Some(class) = json.get("class_name").and_then(Json::as_str) else {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use brimful_core::model::DType;
+use compact_str::CompactString;
 
 use super::graph::{GraphReader, ordered};
 use super::json::Json;
@@ -58,14 +59,14 @@ pub(super) struct Call {
     pub(super) layer: usize,
     pub(super) node: usize,
     pub(super) args: Vec<Arg>,
-    pub(super) kwargs: Vec<(String, Arg)>,
+    pub(super) kwargs: Vec<(CompactString, Arg)>,
 }
 
 /// An argument of a call.
 pub(super) enum Arg {
     Tensor(Ref),
     List(Vec<Arg>),
-    Dict(Vec<(String, Arg)>),
+    Dict(Vec<(CompactString, Arg)>),
     /// No tensors in it.
     Json(Json),
 }
@@ -83,7 +84,7 @@ pub(super) enum Tree {
     Leaf(Ref),
     List(Vec<Tree>),
     /// By key, sorted: so Keras flattens dictionaries.
-    Dict(Vec<(String, Tree)>),
+    Dict(Vec<(CompactString, Tree)>),
 }
 
 impl Tree {
@@ -132,12 +133,12 @@ fn layer(mut json: Json, place: &str) -> Result<LayerDef> {
         return Err(wrong(format!("a layer should be an object, not {}", json.kind())));
     }
     let class = match json.take("class_name") {
-        Some(Json::Str(class)) => class,
+        Some(Json::Str(class)) => class.into_string(),
         _ => return Err(wrong("it has no class_name".to_owned())),
     };
     let registered = json.take("registered_name");
     let module = match json.take("module") {
-        Some(Json::Str(module)) => module,
+        Some(Json::Str(module)) => module.into_string(),
         // A class made in a notebook may have no module, but then it has a registered name.
         _ if matches!(registered, Some(Json::Str(_))) => "unknown".to_owned(),
         // Keras 2 wrote no module.
@@ -147,12 +148,12 @@ fn layer(mut json: Json, place: &str) -> Result<LayerDef> {
     let mut config = match json.take("config") {
         Some(config @ Json::Object(_)) => config,
         // Some Keras 2 Sequential files hold the list of layers directly.
-        Some(layers @ Json::Array(_)) => Json::Object(vec![("layers".to_owned(), layers)]),
+        Some(layers @ Json::Array(_)) => Json::Object(vec![("layers".into(), layers)]),
         Some(other) => return Err(wrong(format!("its config is {}", other.kind()))),
         None => Json::Object(Vec::new()),
     };
     let name = match (config.get("name"), &outer_name) {
-        (Some(Json::Str(name)), _) | (_, Some(Json::Str(name))) => name.clone(),
+        (Some(Json::Str(name)), _) | (_, Some(Json::Str(name))) => name.to_string(),
         _ => class.to_ascii_lowercase(),
     };
     if name.len() > MAX_NAME || class.len() > MAX_NAME {
@@ -227,9 +228,9 @@ fn sequential_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
             || first.and_then(|first| first.get("batch_input_shape").or_else(|| first.get("batch_shape"))).cloned();
         let shape = build_shape.filter(|shape| !shape.is_null()).or_else(old);
         let entries = vec![
-            ("name".to_owned(), Json::Str("input".to_owned())),
-            ("batch_shape".to_owned(), shape.unwrap_or(Json::Null)),
-            ("dtype".to_owned(), Json::Null),
+            ("name".into(), Json::Str("input".into())),
+            ("batch_shape".into(), shape.unwrap_or(Json::Null)),
+            ("dtype".into(), Json::Null),
         ];
         let Some(entry) = layers::find("InputLayer") else { unreachable!("the registry has InputLayer") };
         let input = LayerDef {

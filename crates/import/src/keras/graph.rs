@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use brimful_core::model::DType;
+use compact_str::CompactString;
 
 use super::config::{Arg, Call, Kind, LayerDef, Recorded, Ref, Tree, shape};
 use super::json::Json;
@@ -48,7 +49,7 @@ pub(super) fn ordered(
             let mut tensors = Vec::new();
             call.args.iter().for_each(|arg| arg.collect(&mut tensors));
             // Keras flattens a call's keyword arguments by name.
-            let mut kwargs: Vec<&(String, Arg)> = call.kwargs.iter().collect();
+            let mut kwargs: Vec<&(CompactString, Arg)> = call.kwargs.iter().collect();
             kwargs.sort_by(|a, b| a.0.cmp(&b.0));
             kwargs.iter().for_each(|(_, arg)| arg.collect(&mut tensors));
             let parents = tensors.iter().map(|&tensor| node_of(tensor, &layers[layer].name)).collect::<Result<_>>()?;
@@ -76,7 +77,7 @@ pub(super) fn ordered(
 }
 
 /// Positional and keyword arguments.
-pub(super) type Arguments = (Vec<Arg>, Vec<(String, Arg)>);
+pub(super) type Arguments = (Vec<Arg>, Vec<(CompactString, Arg)>);
 
 pub(super) struct GraphReader {
     pub(super) index_of: HashMap<String, usize>,
@@ -87,7 +88,7 @@ pub(super) struct GraphReader {
 impl GraphReader {
     fn tensor(&self, parts: &[Json]) -> Option<Ref> {
         let [Json::Str(name), node, tensor, ..] = parts else { return None };
-        let layer = *self.index_of.get(name)?;
+        let layer = *self.index_of.get(name.as_str())?;
         let node = usize::try_from(node.as_int()?).ok()?;
         let tensor = usize::try_from(tensor.as_int()?).ok().filter(|&tensor| tensor < MAX_ARITY)?;
         Some(Ref { layer, node, tensor })

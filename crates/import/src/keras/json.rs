@@ -3,6 +3,7 @@
 //! In: bytes. Out: [`Json`], an owned tree. Objects keep their order; of a repeated key the last one counts, as in Python.
 //! Refused: nesting deeper than [`MAX_DEPTH`], more than [`MAX_VALUES`] values (a tree takes some 40 bytes for each).
 
+use compact_str::CompactString;
 use jiter::{Jiter, JiterError, Peek};
 
 use crate::error::{ImportError, Result};
@@ -19,10 +20,13 @@ pub(super) enum Json {
     Bool(bool),
     Int(i64),
     Float(f64),
-    Str(String),
+    Str(CompactString),
     Array(Vec<Json>),
-    Object(Vec<(String, Json)>),
+    Object(Entries),
 }
+
+/// The entries of an object. Of a model's thousands of keys and texts nearly all are short enough to need no memory of their own.
+pub(super) type Entries = Vec<(CompactString, Json)>;
 
 impl Json {
     /// The value under a key; `None` if there is none or this is not an object.
@@ -87,7 +91,7 @@ impl Json {
         }
     }
 
-    pub(super) fn as_object(&self) -> Option<&[(String, Json)]> {
+    pub(super) fn as_object(&self) -> Option<&[(CompactString, Json)]> {
         match self {
             Json::Object(entries) => Some(entries),
             _ => None,
@@ -111,7 +115,8 @@ impl Json {
 pub(super) fn parse(bytes: &[u8], entry: &str) -> Result<Json> {
     // Python writes plain ASCII or UTF-8; Windows editors put a byte order mark before it.
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    let mut reader = Reader { jiter: Jiter::new(bytes).with_allow_inf_nan(), values: 0, place: Vec::new() };
+    let jiter = Jiter::new(bytes).with_allow_inf_nan();
+    let mut reader = Reader { jiter, values: 0, items: Vec::new(), entries: Vec::new(), place: Vec::new() };
     let value = reader.jiter.peek().map_err(Fault::Json).and_then(|peek| reader.value(peek, 0));
     let value = value.and_then(|value| reader.jiter.finish().map(|()| value).map_err(Fault::Json));
     value.map_err(|fault| {
@@ -136,7 +141,7 @@ enum Fault {
 }
 
 enum Step {
-    Key(String),
+    Key(CompactString),
     Index(usize),
 }
 
@@ -148,6 +153,10 @@ fn is_passed_over(key: &str) -> bool {
 struct Reader<'j> {
     jiter: Jiter<'j>,
     values: usize,
+    /// What was read of the arrays that are not at their end, the outermost first: each then gets as much memory as it needs.
+    items: Vec<Json>,
+    /// The same for objects.
+    entries: Entries,
     /// The way to a value with an error, innermost step first.
     place: Vec<Step>,
 }
@@ -167,23 +176,22 @@ impl Reader<'_> {
                 Json::Null
             }
             Peek::True | Peek::False => Json::Bool(self.jiter.known_bool(peek).map_err(Fault::Json)?),
-            Peek::String => Json::Str(self.jiter.known_str().map_err(Fault::Json)?.to_owned()),
+            Peek::String => Json::Str(self.jiter.known_str().map_err(Fault::Json)?.into()),
             Peek::Array => {
-                let mut items = Vec::new();
+                let first = self.items.len();
                 let mut next = self.jiter.known_array().map_err(Fault::Json)?;
                 while let Some(peek) = next {
                     match self.value(peek, depth + 1) {
-                        Ok(item) => items.push(item),
-                        Err(fault) => return Err(self.within(Step::Index(items.len()), fault)),
+                        Ok(item) => self.items.push(item),
+                        Err(fault) => return Err(self.within(Step::Index(self.items.len() - first), fault)),
                     }
                     next = self.jiter.array_step().map_err(Fault::Json)?;
                 }
-                items.shrink_to_fit();
-                Json::Array(items)
+                Json::Array(self.items.drain(first..).collect())
             }
             Peek::Object => {
-                let mut entries = Vec::new();
-                let mut next = self.jiter.known_object().map_err(Fault::Json)?.map(str::to_owned);
+                let first = self.entries.len();
+                let mut next = self.jiter.known_object().map_err(Fault::Json)?.map(CompactString::from);
                 while let Some(key) = next {
                     let peek = self.jiter.peek().map_err(Fault::Json)?;
                     let value = if is_passed_over(&key) {
@@ -192,13 +200,12 @@ impl Reader<'_> {
                         self.value(peek, depth + 1)
                     };
                     match value {
-                        Ok(value) => entries.push((key, value)),
+                        Ok(value) => self.entries.push((key, value)),
                         Err(fault) => return Err(self.within(Step::Key(key), fault)),
                     }
-                    next = self.jiter.next_key().map_err(Fault::Json)?.map(str::to_owned);
+                    next = self.jiter.next_key().map_err(Fault::Json)?.map(CompactString::from);
                 }
-                entries.shrink_to_fit();
-                Json::Object(entries)
+                Json::Object(self.entries.drain(first..).collect())
             }
             _ => {
                 let text = self.jiter.known_number_bytes(peek).map_err(Fault::Json)?;

@@ -141,7 +141,7 @@ fn value(text: &str) -> Json {
     let inside = inside.trim_end_matches(',').replace("None", "null");
     match json::parse(format!("[{inside}]").as_bytes(), "value") {
         Ok(list) => list,
-        Err(_) => Json::Str(text.to_owned()),
+        Err(_) => Json::Str(text.into()),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(value("[3, 3]"), ints(&[3, 3]));
         assert_eq!(value("128,128,3"), ints(&[128, 128, 3]));
         assert_eq!(value("(5,)"), ints(&[5]));
-        assert_eq!(value("same"), Json::Str("same".to_owned()));
+        assert_eq!(value("same"), Json::Str("same".into()));
         assert_eq!(value("True"), Json::Bool(true));
         assert_eq!(value("None, 3"), Json::Array(vec![Json::Null, Json::Int(3)]));
     }

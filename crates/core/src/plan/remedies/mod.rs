@@ -130,7 +130,7 @@ impl<'a> Context<'a> {
     /// The context of a request whose job was run.
     pub fn new(request: &'a Request<'a>, simulator: &'a Simulator<'a>, base: Arc<Outcome>) -> Context<'a> {
         let holders = base.runs.holders(&base.prediction, base.setup.at_once());
-        let layers = inspect::heaviest_layers(|path| inspect::layer_class(&base.model, path), &holders, usize::MAX);
+        let layers = inspect::heaviest_layers(inspect::layer_classes(&base.model), &holders, usize::MAX);
         Context { request, simulator, base, layers }
     }
 

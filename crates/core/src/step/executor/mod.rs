@@ -4,7 +4,8 @@
 //! executor (tensorflow/core/common_runtime/executor.cc, `ScheduleReady`): a kernel runs as soon as its inputs are there;
 //! of the kernels that one result makes ready, the last runs on the same thread and the others go to the front of the
 //! thread's queue, from whose back an idle thread steals. A buffer is freed when its last reader has run, and a kernel
-//! takes over an input's buffer when it is the last reader.
+//! takes over an input's buffer when it is the last reader. A result with many readers hands them out in an order that differs
+//! from one start of the program to the next.
 //!
 //! How long each kernel runs is an estimate, so the order is one of several that really happen: `seed` picks one. Not
 //! counted: bookkeeping of the executor itself, and tensors of a few bytes such as shapes and loop counters.
@@ -14,7 +15,7 @@ mod run;
 mod successors;
 mod workers;
 
-pub use prepared::{Prepared, causes};
+pub use prepared::Prepared;
 
 use crate::trace::Trace;
 
@@ -40,5 +41,57 @@ impl Prepared {
             run.step(step);
         }
         run.into_trace()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Size;
+    use crate::model::{DType, Shape};
+    use crate::step::graph::{Graph, InPlace, Kernel, NewNode, ValueId};
+    use crate::trace::Event;
+
+    fn tensor(graph: &mut Graph, name: &'static str, input: ValueId, elements: u64) -> ValueId {
+        graph.add(NewNode {
+            kernel: Kernel { name, attr: 0 },
+            inputs: &[input],
+            output: (Shape::fixed(&[elements]), DType::Float32),
+            in_place: InPlace::No,
+            scratch: vec![],
+            work: Size::ZERO,
+            after: &[],
+        })
+    }
+
+    /// Sizes of what the readers of one result make, in the order of each of two steps.
+    fn order_of(readers: u64, seed: u64) -> [Vec<u64>; 2] {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[1]), DType::Float32);
+        let parts = tensor(&mut graph, "Unpack", x, 1);
+        for reader in 0..readers {
+            tensor(&mut graph, "Neg", parts, 100 + reader);
+        }
+        let prepared = Prepared::new(&graph, Some(1), Vec::new());
+        let trace = prepared.run(Execution { threads: 1, steps: 2, from_start: false, seed });
+        let mut sizes = trace.events.iter().filter_map(|event| match event {
+            Event::Alloc { size, .. } if size.at(1) >= 400 => Some(size.at(1) / 4 - 100),
+            _ => None,
+        });
+        [sizes.by_ref().take(readers as usize).collect(), sizes.collect()]
+    }
+
+    #[test]
+    fn few_readers_run_in_the_graphs_order_and_many_in_one_that_the_start_decides() {
+        let few: Vec<_> = (0..5).map(|seed| order_of(8, seed)).collect();
+        assert!(few.iter().all(|steps| steps[0] == steps[1] && *steps == few[0]), "{few:?}");
+        let many: Vec<_> = (0..5).map(|seed| order_of(9, seed)).collect();
+        assert!(many.iter().all(|steps| steps[0] == steps[1]), "{many:?}");
+        assert!(many[1..].iter().all(|steps| steps[0] != many[0][0]), "{many:?}");
+        for steps in many {
+            let mut all = steps[0].clone();
+            all.sort_unstable();
+            assert_eq!(all, (0..9).collect::<Vec<_>>());
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::successors::successors;
+use super::successors::{Dependencies, successors};
 use crate::bytes::Size;
 use crate::model::DType;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
@@ -33,6 +33,8 @@ pub struct Prepared {
     pub(super) dependency_count: Vec<u32>,
     /// Nodes that wait for nothing: reads of variables, the batch, constants.
     pub(super) sources: Vec<NodeId>,
+    /// What a step costs, whatever its order.
+    pub cost: StepCost,
 }
 
 /// A node.
@@ -88,24 +90,42 @@ pub(super) struct Kept {
 }
 
 impl Prepared {
-    /// Reads the graph once. With a batch, kernels take as long as they do on a CPU at that batch; without, each takes as
-    /// long as it takes to queue it on a GPU. `causes` are those of [`causes`].
-    pub fn new(graph: &Graph, batch: Option<u64>, causes: Arc<Causes>) -> Prepared {
+    /// Reads the graph's nodes once: they are many times the room of all that is kept of them. With a batch, kernels take as
+    /// long as they do on a CPU at that batch; without, each takes as long as it takes to queue it on a GPU. `layers` are the
+    /// layers' paths.
+    pub fn new(graph: &Graph, batch: Option<u64>, layers: Vec<Arc<str>>) -> Prepared {
+        let (nodes, variables) = (graph.nodes.len(), graph.variables.len());
         let mut prepared = Prepared {
-            causes,
-            calls: Vec::with_capacity(graph.nodes.len() + 1),
-            edges: Vec::with_capacity(graph.nodes.iter().map(|node| node.inputs.len() + node.outputs.len()).sum()),
+            causes: Arc::default(),
+            calls: Vec::with_capacity(nodes + 1),
+            // Most have two inputs and one output, or less.
+            edges: Vec::with_capacity(nodes * 3),
             successors: Vec::new(),
-            extras: Vec::new(),
+            extras: Vec::with_capacity(variables * 2),
             scratch: Vec::new(),
             values: flows(graph),
             variables: kept(graph),
-            dependency_count: Vec::with_capacity(graph.nodes.len()),
-            sources: Vec::new(),
+            dependency_count: Vec::with_capacity(nodes),
+            sources: Vec::with_capacity(variables * 2),
+            cost: StepCost::default(),
         };
+        // Who asks for memory when the graph is run: its nodes, then its variables, then the batch.
+        let mut causes = Causes::new(layers, nodes + variables + 1);
+        let mut dependencies = Dependencies::with_room(nodes);
         for node in &graph.nodes {
+            dependencies.push(graph, node);
+            causes.push(node.kernel.name, node.layer);
+            prepared.cost.add(node, |value| {
+                let Flow { size, dtype, .. } = prepared.values[value.0 as usize];
+                (size, dtype)
+            });
             prepared.push(node, batch);
         }
+        for variable in &graph.variables {
+            causes.push("Variable", variable.layer);
+        }
+        causes.push("_Arg", None);
+        prepared.causes = Arc::new(causes);
         let end = prepared.edges.len() as u32;
         prepared.calls.push(Call {
             cost_ns: 0,
@@ -116,14 +136,14 @@ impl Prepared {
             in_place: InPlace::No,
             phase: Phase::Setup,
         });
-        prepared.read_inputs(graph);
+        prepared.read_inputs(graph, &dependencies);
         prepared
     }
 
     fn push(&mut self, node: &Node, batch: Option<u64>) {
         let first_edge = self.edges.len() as u32;
-        self.edges.extend_from_slice(&node.inputs);
-        self.edges.extend_from_slice(&node.outputs);
+        self.edges.extend(node.inputs.iter().copied());
+        self.edges.extend(node.outputs.iter().copied());
         let mut extra = NO_EXTRA;
         if !node.scratch.is_empty() || node.writes.is_some() {
             extra = self.extras.len() as u32;
@@ -155,32 +175,28 @@ impl Prepared {
     }
 
     /// What values are for, and who waits for whom.
-    fn read_inputs(&mut self, graph: &Graph) {
-        let mut first_successor = vec![0u32; graph.nodes.len() + 1];
-        for (index, node) in graph.nodes.iter().enumerate() {
-            let phase = self.calls[index].phase;
-            for &input in &node.inputs {
-                let producer = graph.value(input).producer.0 as usize;
-                let role = read_role(self.calls[producer].phase, phase);
+    fn read_inputs(&mut self, graph: &Graph, dependencies: &Dependencies) {
+        let nodes = self.node_count();
+        let mut first_successor = vec![0u32; nodes + 1];
+        for index in 0..nodes {
+            let call = self.calls[index];
+            let before = dependencies.of(index);
+            for &before in before {
+                first_successor[before.0 as usize + 1] += 1;
+            }
+            let inputs = &self.edges[call.first_edge as usize..call.first_output as usize];
+            for (&input, &producer) in inputs.iter().zip(before) {
+                let role = read_role(self.calls[producer.0 as usize].phase, call.phase);
                 let value = &mut self.values[input.0 as usize];
                 value.consumer_count += 1;
                 value.role = value.role.min(role);
-                first_successor[producer + 1] += 1;
-            }
-            for &before in &node.after {
-                first_successor[before.0 as usize + 1] += 1;
             }
         }
-        for index in 0..graph.nodes.len() {
+        for index in 0..nodes {
             first_successor[index + 1] += first_successor[index];
             self.calls[index + 1].first_successor = first_successor[index + 1];
         }
-        self.successors = successors(graph, &first_successor);
-    }
-
-    /// What a step costs, whatever its order. The graph is the one that was prepared.
-    pub fn cost(&self, graph: &Graph) -> StepCost {
-        StepCost::of(graph, |value| self.values[value.0 as usize].size)
+        self.successors = successors(graph, dependencies, &first_successor);
     }
 
     pub(super) fn node_count(&self) -> usize {
@@ -252,19 +268,6 @@ fn kept(graph: &Graph) -> Vec<Kept> {
         }
     });
     kept.collect()
-}
-
-/// Who asks for memory when a graph is run: its nodes, then its variables, then the batch. `layers` are the layers' paths.
-pub fn causes(graph: &Graph, layers: Vec<Arc<str>>) -> Causes {
-    let mut causes = Causes::new(layers, graph.nodes.len() + graph.variables.len() + 1);
-    for node in &graph.nodes {
-        causes.push(node.kernel.name, node.layer);
-    }
-    for variable in &graph.variables {
-        causes.push("Variable", variable.layer);
-    }
-    causes.push("_Arg", None);
-    causes
 }
 
 /// What a value is for, judged by one of its readers.

@@ -7,18 +7,28 @@ use crate::bytes::Size;
 use crate::step::graph::{InPlace, NodeId, Storage, ValueId};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 
+/// Up to this many readers of a kernel's results are handed out in the graph's order. More are kept in a set that is sorted by
+/// their addresses: another order with each start of the program, the same in all of its steps
+/// (tensorflow/core/graph/edgeset.h, `kInline`).
+const ORDERED_READERS: usize = 8;
+
 /// No buffer (yet).
 const NONE: BufferId = BufferId(u32::MAX);
+
+/// A buffer of the trace.
+struct Buffer {
+    /// Readers (and owners) that are still to come.
+    holders: u32,
+    /// What it is for now.
+    role: Role,
+}
 
 pub(super) struct Run<'a> {
     prepared: &'a Prepared,
     execution: Execution,
     trace: Trace,
     phase: Option<Phase>,
-    /// Readers (and owners) of each buffer that are still to come.
-    holders: Vec<u32>,
-    /// What each buffer is for now.
-    role: Vec<Role>,
+    buffers: Vec<Buffer>,
     variable_buffer: Vec<BufferId>,
     /// The buffer of each value of the step that runs.
     value_buffer: Vec<BufferId>,
@@ -34,30 +44,29 @@ impl<'a> Run<'a> {
             execution,
             trace,
             phase: None,
-            holders: Vec::new(),
-            role: Vec::new(),
+            // Of a large model, every second value has a buffer of its own.
+            buffers: Vec::with_capacity(prepared.variables.len() + prepared.values.len() / 2),
             variable_buffer: Vec::with_capacity(prepared.variables.len()),
             value_buffer: vec![NONE; prepared.values.len()],
         }
     }
 
     pub(super) fn into_trace(mut self) -> Trace {
-        self.trace.buffer_count = self.holders.len() as u32;
+        self.trace.buffer_count = self.buffers.len() as u32;
         self.trace.events.shrink_to_fit();
         self.trace
     }
 
     fn alloc(&mut self, size: Size, cause: CauseId, role: Role, holders: u32) -> BufferId {
-        let buffer = BufferId(self.holders.len() as u32);
-        self.holders.push(holders);
-        self.role.push(role);
+        let buffer = BufferId(self.buffers.len() as u32);
+        self.buffers.push(Buffer { holders, role });
         self.trace.events.push(Event::Alloc { buffer, size, cause, role });
         buffer
     }
 
     /// A buffer is taken over for another use.
     fn relabel(&mut self, buffer: BufferId, role: Role) {
-        let known = &mut self.role[buffer.0 as usize];
+        let known = &mut self.buffers[buffer.0 as usize].role;
         if *known != role {
             *known = role;
             self.trace.events.push(Event::Relabel { buffer, role });
@@ -65,7 +74,7 @@ impl<'a> Run<'a> {
     }
 
     fn release(&mut self, buffer: BufferId) {
-        let holders = &mut self.holders[buffer.0 as usize];
+        let holders = &mut self.buffers[buffer.0 as usize].holders;
         *holders -= 1;
         if *holders == 0 {
             self.trace.events.push(Event::Free { buffer });
@@ -91,7 +100,7 @@ impl<'a> Run<'a> {
             let slot = self.execution.from_start && variable.role == Role::OptimizerState;
             if slot && zeros[variable.kind as usize] != NONE {
                 let buffer = zeros[variable.kind as usize];
-                self.holders[buffer.0 as usize] += 1;
+                self.buffers[buffer.0 as usize].holders += 1;
                 self.variable_buffer.push(buffer);
                 continue;
             }
@@ -158,6 +167,10 @@ impl<'a> Run<'a> {
                     ready.push(successor);
                 }
             }
+            if prepared.successors(node).len() > ORDERED_READERS && ready.len() > 1 {
+                let seed = self.execution.seed;
+                ready.sort_by_cached_key(|&successor| Random::new(seed, successor.0).any());
+            }
             workers.hand_out(worker, &ready, prepared);
         }
         for feed in feeds {
@@ -204,7 +217,7 @@ impl<'a> Run<'a> {
                 }
             };
             // One more for the node itself, so that an unread result lives until it ends.
-            self.holders[buffer.0 as usize] += value.consumer_count + 1;
+            self.buffers[buffer.0 as usize].holders += value.consumer_count + 1;
             self.value_buffer[index] = buffer;
         }
     }
@@ -219,7 +232,7 @@ impl<'a> Run<'a> {
     /// The buffer of an input that nobody else needs.
     fn only_reader(&self, input: ValueId) -> Option<BufferId> {
         let buffer = self.value_buffer[input.0 as usize];
-        (buffer != NONE && self.holders[buffer.0 as usize] == 1).then_some(buffer)
+        (buffer != NONE && self.buffers[buffer.0 as usize].holders == 1).then_some(buffer)
     }
 
     /// The buffer that the output can take over: of an input alike in size and type, and with no other reader.
@@ -259,13 +272,13 @@ impl<'a> Run<'a> {
         let index = variable.0 as usize;
         let old = self.variable_buffer[index];
         let known = &self.prepared.variables[index];
-        if !extra.replaces && self.holders[old.0 as usize] == 1 {
+        if !extra.replaces && self.buffers[old.0 as usize].holders == 1 {
             return;
         }
         let new = match self.only_reader(self.prepared.inputs(node)[0]).filter(|_| extra.replaces) {
             // The variable takes the value's own buffer.
             Some(buffer) => {
-                self.holders[buffer.0 as usize] += 1;
+                self.buffers[buffer.0 as usize].holders += 1;
                 self.relabel(buffer, known.role);
                 buffer
             }

@@ -12,21 +12,25 @@ struct Worker {
     /// Kernels that this thread runs next, without asking the queue.
     inline: VecDeque<NodeId>,
     queue: VecDeque<NodeId>,
-    /// The kernel that it runs, and when that ends.
-    running: Option<(u64, NodeId)>,
 }
 
 pub(super) struct Workers {
     workers: Vec<Worker>,
+    /// When the kernel that each of them runs ends, and which one it is; [`IDLE`] for those that run nothing.
+    running: Vec<(u64, NodeId)>,
     /// How many of them run nothing.
     idle: usize,
     /// Kernels that somebody is to run next, or that are queued.
     waiting: usize,
 }
 
+/// Ends after everything that runs.
+const IDLE: (u64, NodeId) = (u64::MAX, NodeId(0));
+
 impl Workers {
     pub(super) fn new(threads: usize) -> Workers {
-        Workers { workers: (0..threads).map(|_| Worker::default()).collect(), idle: threads, waiting: 0 }
+        let workers = (0..threads).map(|_| Worker::default()).collect();
+        Workers { workers, running: vec![IDLE; threads], idle: threads, waiting: 0 }
     }
 
     /// A kernel that waits for nothing, at the start of a step.
@@ -37,18 +41,21 @@ impl Workers {
     }
 
     /// An idle thread and the kernel it takes up.
+    #[inline]
     pub(super) fn next(&mut self, random: &mut Random) -> Option<(usize, NodeId)> {
+        let first = random.below(self.workers.len());
+        // After every kernel, each thread asks once in vain.
+        if self.idle == 0 || self.waiting == 0 { None } else { self.take(first) }
+    }
+
+    fn take(&mut self, first: usize) -> Option<(usize, NodeId)> {
         let threads = self.workers.len();
-        let first = random.below(threads);
-        if self.idle == 0 || self.waiting == 0 {
-            return None;
-        }
         for offset in 0..threads {
             let index = wrapped(first + offset, threads);
-            let worker = &mut self.workers[index];
-            if worker.running.is_some() {
+            if self.running[index] != IDLE {
                 continue;
             }
+            let worker = &mut self.workers[index];
             let own = worker.inline.pop_front().or_else(|| worker.queue.pop_front());
             let others = || (1..threads).map(|other| wrapped(index + other, threads));
             let node = own.or_else(|| others().find_map(|other| self.workers[other].queue.pop_back()));
@@ -61,19 +68,23 @@ impl Workers {
     }
 
     pub(super) fn start(&mut self, worker: usize, node: NodeId, end: u64) {
-        self.workers[worker].running = Some((end, node));
+        self.running[worker] = (end, node);
         self.idle -= 1;
     }
 
     /// The kernel that ends first: its end, its thread, itself.
     pub(super) fn finish(&mut self) -> Option<(u64, usize, NodeId)> {
-        let running = self.workers.iter().enumerate().filter_map(|(index, worker)| {
-            let (end, node) = worker.running?;
-            Some((end, index, node))
-        });
         // Of those that end together the first thread's.
-        let (end, worker, node) = running.min_by_key(|&(end, ..)| end)?;
-        self.workers[worker].running = None;
+        let mut worker = 0;
+        for (index, (end, _)) in self.running.iter().enumerate() {
+            if *end < self.running[worker].0 {
+                worker = index;
+            }
+        }
+        let (end, node) = std::mem::replace(&mut self.running[worker], IDLE);
+        if (end, node) == IDLE {
+            return None;
+        }
         self.idle += 1;
         Some((end, worker, node))
     }
@@ -119,6 +130,11 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
+    }
+
+    /// A number without meaning, to sort by.
+    pub(super) fn any(&mut self) -> u64 {
+        self.next()
     }
 
     fn below(&mut self, bound: usize) -> usize {

@@ -11,16 +11,18 @@ use crate::step::graph::{Graph, NodeId, Value, ValueId};
 /// It matters because `c · y` then often depends on forward values alone and is computed, and kept, long before `x` arrives.
 pub(super) fn push_constants_down(graph: &mut Graph) {
     let mut consumers = vec![0u32; graph.values.len()];
-    for node in &graph.nodes {
+    // A rewrite changes a node and one before it: what stands here is found before the first of them.
+    let mut scaled = Vec::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
         for input in &node.inputs {
             consumers[input.0 as usize] += 1;
         }
-    }
-    for index in 0..graph.nodes.len() {
-        let node = &graph.nodes[index];
-        if node.kernel.name != "Mul" || !graph.is_constant(node.inputs[0]) || !node.after.is_empty() {
-            continue;
+        if node.kernel.name == "Mul" && graph.is_constant(node.inputs[0]) && node.after.is_empty() {
+            scaled.push(index);
         }
+    }
+    for index in scaled {
+        let node = &graph.nodes[index];
         let (constant, product) = (node.inputs[0], node.inputs[1]);
         let child_id = graph.value(product).producer;
         let child = graph.node(child_id);
@@ -46,22 +48,27 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
 /// Drops kernels whose results nobody needs: neither a variable's update nor the model's outputs (at inference).
 pub(super) fn prune(graph: &mut Graph, mode: Mode, outputs: &[ValueId]) {
     let mut needed = vec![false; graph.nodes.len()];
-    let mut queue: Vec<NodeId> = Vec::new();
-    for (index, node) in graph.nodes.iter().enumerate() {
-        if node.writes.is_some() || node.kernel.name == "Loss" {
-            queue.push(NodeId(index as u32));
-        }
-    }
     if mode == Mode::Inference {
-        queue.extend(outputs.iter().map(|&output| graph.value(output).producer));
+        outputs.iter().for_each(|&output| needed[graph.value(output).producer.0 as usize] = true);
     }
-    while let Some(id) = queue.pop() {
-        if std::mem::replace(&mut needed[id.0 as usize], true) {
-            continue;
+    // Nearly all nodes stand behind those that they need, so that one way through the nodes finds these; the others wait here.
+    let mut behind: Vec<usize> = Vec::new();
+    for last in (0..graph.nodes.len()).rev() {
+        let node = &graph.nodes[last];
+        needed[last] |= node.writes.is_some() || node.kernel.name == "Loss";
+        if needed[last] {
+            behind.push(last);
         }
-        let node = graph.node(id);
-        queue.extend(node.inputs.iter().map(|&input| graph.value(input).producer));
-        queue.extend(node.after.iter().copied());
+        while let Some(index) = behind.pop() {
+            let node = &graph.nodes[index];
+            let makers = node.inputs.iter().map(|&input| graph.value(input).producer);
+            for before in makers.chain(node.after.iter().copied()) {
+                let before = before.0 as usize;
+                if !std::mem::replace(&mut needed[before], true) && before > last {
+                    behind.push(before);
+                }
+            }
+        }
     }
     let mut renamed = vec![NodeId(0); graph.nodes.len()];
     let mut kept = 0;
@@ -70,15 +77,13 @@ pub(super) fn prune(graph: &mut Graph, mode: Mode, outputs: &[ValueId]) {
         kept += needed as u32;
     }
     let mut index = 0;
-    graph.nodes.retain(|_| {
-        index += 1;
-        needed[index - 1]
-    });
-    for node in &mut graph.nodes {
+    graph.nodes.retain_mut(|node| {
         for before in &mut node.after {
             *before = renamed[before.0 as usize];
         }
-    }
+        index += 1;
+        needed[index - 1]
+    });
     for value in &mut graph.values {
         value.producer = renamed[value.producer.0 as usize];
     }

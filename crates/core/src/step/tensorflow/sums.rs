@@ -6,7 +6,6 @@
 //! the terms need not wait for each other.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -55,16 +54,13 @@ impl Lowering<'_> {
         }
     }
 
-    /// Zeros of each shape live as long as the compiled graph.
+    /// The zeros of each sum live as long as the compiled graph: they become constants after equal ones were looked for (the
+    /// graph of `twins` has two of the same shape).
     fn keep_zeros(&mut self, chosen: &[bool]) {
-        let mut kept = HashSet::new();
         for (index, _) in chosen.iter().enumerate().filter(|&(_, &chosen)| chosen) {
             let total = self.graph.nodes[index].outputs[0];
-            let key = (self.shape(total), self.dtype(total));
-            if !self.kept_constants.full.contains_key(&key) && kept.insert(key.clone()) {
-                let (shape, dtype) = key;
-                self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
-            }
+            let (shape, dtype) = (self.shape(total), self.dtype(total));
+            self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
         }
     }
 }

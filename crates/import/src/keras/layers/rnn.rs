@@ -20,6 +20,7 @@ struct Cell {
     states: usize,
     weights: Vec<WeightId>,
     dropout: bool,
+    recurrent_dropout: bool,
     fusable: bool,
 }
 
@@ -55,7 +56,7 @@ fn cell(cx: &mut Cx<'_, '_>, class: &str, step: &Shape) -> Result<Cell> {
         RnnCell::Gru { reset_after } => tanh && sigmoid && bias && reset_after && !recurrent_dropout,
         _ => false,
     };
-    Ok(Cell { kind, output: vec![units], states, weights, dropout: dropout || recurrent_dropout, fusable })
+    Ok(Cell { kind, output: vec![units], states, weights, dropout, recurrent_dropout, fusable })
 }
 
 fn other_cell(cx: &mut Cx<'_, '_>, step: &Shape) -> Result<Cell> {
@@ -71,6 +72,7 @@ fn other_cell(cx: &mut Cx<'_, '_>, step: &Shape) -> Result<Cell> {
         states: 1,
         weights: Vec::new(),
         dropout: false,
+        recurrent_dropout: false,
         fusable: false,
     })
 }
@@ -181,6 +183,7 @@ fn loops(
             unroll,
             masked,
             dropout: cell.dropout,
+            recurrent_dropout: cell.recurrent_dropout,
             fusable: cell.fusable && !unroll,
         };
         let outputs = cx.op_many(OpKind::Rnn(rnn), &inputs, results, &cell.weights)?;
@@ -215,10 +218,10 @@ fn run_conv(cx: &mut Cx<'_, '_>, x: TensorId, initial: &[TensorId], backwards: O
         weights.push(cx.weight("bias", &[gates], WeightKind::Trainable(Some("bias_regularizer")))?);
     }
     cx.seed()?;
-    let dropout = cx.share("dropout")? > 0.0 || cx.share("recurrent_dropout")? > 0.0;
+    let (dropout, recurrent_dropout) = (cx.share("dropout")? > 0.0, cx.share("recurrent_dropout")? > 0.0);
     let kind = RnnCell::ConvLstm(geometry.conv);
     let output = out.dims[1..].to_vec();
-    let cell = Cell { kind, output, states: 2, weights, dropout, fusable: false };
+    let cell = Cell { kind, output, states: 2, weights, dropout, recurrent_dropout, fusable: false };
     let layer = cx.layer;
     loops(cx, x, initial, vec![(layer, cell)], backwards)
 }
@@ -302,6 +305,7 @@ pub(super) fn cell_alone<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
             unroll: true,
             masked: false,
             dropout: cell.dropout,
+            recurrent_dropout: cell.recurrent_dropout,
             fusable: false,
         };
         let outputs = cx.op_many(OpKind::Rnn(rnn), &inputs, results, &cell.weights)?;

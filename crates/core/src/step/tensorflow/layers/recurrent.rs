@@ -18,18 +18,25 @@ pub(in crate::step::tensorflow) struct LoopAttribute {
     /// Columns of a convolutional cell's filter gradient.
     pub columns: Option<Size>,
     pub work: Size,
+    pub steps: u64,
     /// The loop's gradient stacks and transposes the gradients of its inputs.
     pub listed: bool,
 }
 
 /// Results of the state's size that one step of a cell keeps for backward. LSTM: four gates, the cell state, its tanh, the
 /// output. GRU: two gates, the candidate, its recurrent part, the blend's factor and the output. Simple: the output.
-fn kept_per_step(cell: &RnnCell) -> u64 {
-    match cell {
-        RnnCell::Simple => 1,
-        RnnCell::Gru { .. } => 6,
-        RnnCell::Lstm | RnnCell::ConvLstm(_) | RnnCell::Other => 7,
-    }
+///
+/// Where a mask chooses between the new and the old state, the choice takes the place of the new one; the outputs of a sequence
+/// are chosen by themselves (`masked_tagger`: eight for each step of an LSTM in the log; `captions`: seven; `sessions`: six).
+/// Dropout on the state makes one copy of it for each gate; an LSTM needs the state itself no more, a GRU blends it, the output
+/// of a plain cell is part of its gradient (`entities`: ten).
+fn kept_per_step(rnn: &Rnn) -> u64 {
+    let (own, dropped) = match rnn.cell {
+        RnnCell::Simple => (1, 1),
+        RnnCell::Gru { .. } => (6, 3),
+        RnnCell::Lstm | RnnCell::ConvLstm(_) | RnnCell::Other => (7, 3),
+    };
+    own + if rnn.recurrent_dropout { dropped } else { 0 } + u64::from(rnn.masked && rnn.return_sequences)
 }
 
 fn gates(cell: &RnnCell) -> u64 {
@@ -70,20 +77,26 @@ impl Lowering<'_> {
             columns = self.cell_scratch(conv, &weights, positions, filters, dtype);
         }
         let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps).saturating_mul(positions));
-        let attr = self.new_attribute(Attribute::Loop(LoopAttribute { step_scratch, columns, work, listed: !fused }));
+        let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
+            step_scratch,
+            columns,
+            work,
+            steps: rnn.steps,
+            listed: !fused,
+        }));
         let mut operands = vec![list];
         operands.extend(weights);
         operands.extend_from_slice(&inputs[1..]);
-        let kept = kept_per_step(&rnn.cell) + if rnn.masked { 2 } else { 0 };
-        let units = rnn.units.saturating_mul(if self.training() { kept } else { 1 });
+        let kept = if self.training() { kept_per_step(rnn) } else { 1 };
         let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
+        let results = steps.saturating_mul(kept);
         // A loop keeps a list of small tensors. In 64 pieces the allocator leaves as few gaps as with the list itself
         // (`gru_text` at batch 256: 116 MiB; in one piece 154; measured 120), and a long sequence stays cheap to simulate.
-        let pieces = if fused { 1 } else { steps.clamp(1, 64) };
+        let pieces = if fused { 1 } else { results.clamp(1, 64) };
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
             inputs: &operands,
-            output: (Shape::new(batched, &[1, steps.div_ceil(pieces), units]), dtype),
+            output: (Shape::new(batched, &[1, results.div_ceil(pieces), rnn.units]), dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
             work,
@@ -91,9 +104,10 @@ impl Lowering<'_> {
         });
         for piece in 1..pieces {
             // As even as they come: one large piece would leave gaps that the list does not.
-            let length = steps / pieces + u64::from(piece < steps % pieces);
-            self.graph.add_output(saved, Shape::new(batched, &[1, length, units]), dtype);
+            let length = results / pieces + u64::from(piece < results % pieces);
+            self.graph.add_output(saved, Shape::new(batched, &[1, length, rnn.units]), dtype);
         }
+        self.keep_parts_of_weights(rnn, &operands, saved);
         for (index, &output) in op.outputs.iter().enumerate() {
             let shape = self.model.tensor(output).shape.clone();
             // Outputs are stacked from the list (and, as a sequence, turned back to batch-major).
@@ -104,6 +118,31 @@ impl Lowering<'_> {
                 stacked
             };
             self.set_output(op, index, value);
+        }
+    }
+
+    /// With dropout on the state, the gates of an LSTM or GRU are computed one by one (keras/src/layers/rnn: `implementation`
+    /// 1): every step cuts the kernels apart and keeps the parts for the gradients of inputs and state, and with dropout on the
+    /// inputs, too, a copy of them for each gate.
+    fn keep_parts_of_weights(&mut self, rnn: &Rnn, operands: &[ValueId], saved: ValueId) {
+        let apart = matches!(rnn.cell, RnnCell::Lstm | RnnCell::Gru { .. });
+        let [list, kernel, recurrent, ..] = *operands else { return };
+        if !rnn.recurrent_dropout || !apart || !self.training() {
+            return;
+        }
+        let input = self.shape(list);
+        let elements = |value: ValueId| self.graph.shape(value).elements();
+        let weights = if self.wants_gradient(list) { elements(kernel) } else { 0 }.saturating_add(elements(recurrent));
+        let copies = if rnn.dropout { gates(&rnn.cell) - 1 } else { 0 };
+        let dtype = self.dtype(saved);
+        let pieces = rnn.steps.clamp(1, 64);
+        for piece in 0..pieces {
+            let length = rnn.steps / pieces + u64::from(piece < rnn.steps % pieces);
+            self.graph.add_output(saved, Shape::fixed(&[length, weights]), dtype);
+            if copies > 0 {
+                let shape = Shape::new(input.batched, &[1, length, input.last(), copies]);
+                self.graph.add_output(saved, shape, dtype);
+            }
         }
     }
 
@@ -145,7 +184,8 @@ impl Lowering<'_> {
         g: ValueId,
     ) -> Vec<ValueId> {
         let Attribute::Loop(attribute) = self.attribute(kernel) else { return Vec::new() };
-        let mut operands = vec![g];
+        let zeros = (attribute.listed && self.wants_gradient(inputs[0])).then(|| self.list_of_zeros(inputs[0]));
+        let mut operands: Vec<ValueId> = zeros.into_iter().chain([g]).collect();
         operands.extend_from_slice(&self.graph.node(self.graph.value(saved).producer).outputs);
         operands.extend_from_slice(inputs);
         let mut scratch = attribute.step_scratch.clone();
@@ -160,7 +200,7 @@ impl Lowering<'_> {
             kernel: Kernel { name, attr: kernel.attr },
             inputs: &operands,
             output: (self.shape(inputs[0]), self.dtype(inputs[0])),
-            in_place: InPlace::No,
+            in_place: if zeros.is_some() { InPlace::First } else { InPlace::No },
             scratch,
             work: Size {
                 fixed: attribute.work.fixed.saturating_mul(2),
@@ -177,6 +217,14 @@ impl Lowering<'_> {
         gradients
     }
 
+    /// The gradients of the inputs start as a list of zeros, which waits for nothing but the list of the inputs: it is there from
+    /// the forward loop on, and each step of the backward loop puts a gradient in the place of zeros (`zeros_like` in the logs of
+    /// all models whose recurrent layers have inputs with gradients).
+    fn list_of_zeros(&mut self, list: ValueId) -> ValueId {
+        let output = (self.shape(list), self.dtype(list));
+        self.call("ZerosLike", &[list], output, InPlace::No)
+    }
+
     /// The first step of a convolutional cell's backward loop: the other thread is still busy with what stands behind the loop,
     /// so this one makes the filters' gradients alone. Inferred from the peak of one measured job (`conv_lstm`), not seen in a log.
     fn first_step_back(
@@ -187,7 +235,6 @@ impl Lowering<'_> {
         g: ValueId,
         saved: ValueId,
     ) -> ValueId {
-        let steps = self.graph.node(self.graph.value(saved).producer).outputs.len().max(1) as u64;
         let (shape, dtype) = (self.shape(saved), self.dtype(saved));
         self.graph.add(NewNode {
             kernel: Kernel { name: "WhileGradStart", attr: kernel.attr },
@@ -195,7 +242,7 @@ impl Lowering<'_> {
             output: (Shape::new(shape.batched, &[1]), dtype),
             in_place: InPlace::No,
             scratch: vec![columns],
-            work: Size { fixed: 0, per_sample: attribute.work.per_sample.saturating_mul(2) / steps },
+            work: Size { fixed: 0, per_sample: attribute.work.per_sample.saturating_mul(2) / attribute.steps.max(1) },
             after: &[],
         })
     }
@@ -205,5 +252,33 @@ impl Lowering<'_> {
         let shape = self.shape(g);
         let dtype: DType = self.dtype(g);
         self.call("TensorListElement", &[g], (shape, dtype), InPlace::Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_step_keeps_is_what_the_logs_of_real_jobs_show() {
+        let plain = Rnn {
+            cell: RnnCell::Lstm,
+            units: 100,
+            steps: 75,
+            return_sequences: true,
+            go_backwards: false,
+            unroll: false,
+            masked: false,
+            dropout: false,
+            recurrent_dropout: false,
+            fusable: true,
+        };
+        assert_eq!(kept_per_step(&plain), 7);
+        assert_eq!(kept_per_step(&Rnn { masked: true, ..plain.clone() }), 8);
+        assert_eq!(kept_per_step(&Rnn { masked: true, return_sequences: false, ..plain.clone() }), 7);
+        assert_eq!(kept_per_step(&Rnn { recurrent_dropout: true, ..plain.clone() }), 10);
+        let gru = Rnn { cell: RnnCell::Gru { reset_after: true }, ..plain };
+        assert_eq!(kept_per_step(&Rnn { masked: true, return_sequences: false, ..gru.clone() }), 6);
+        assert_eq!(kept_per_step(&Rnn { recurrent_dropout: true, ..gru }), 9);
     }
 }

@@ -6,11 +6,22 @@ use super::super::{Attribute, Lowering};
 use crate::model::{Conv, DType, Interpolation, Op, Padding, Pool, PoolKind, Shape};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
+/// The attribute of padding in front only. Attributes that come from an op's outputs are even: two convolutions pad the same
+/// input alike, and the framework does it once (the graph of `wavenet`).
+const CAUSAL: u32 = u32::MAX - 2;
+
+/// The attribute of taking an image apart: the same for convolutions that do it alike.
+fn taken_apart(conv: &Conv) -> u32 {
+    let padded = u32::from(conv.padding == Padding::Same);
+    let sizes = conv.kernel.iter().filter(|_| padded == 1).chain(&conv.dilation);
+    sizes.fold(padded, |attr, &size| attr.wrapping_mul(1009).wrapping_add(size as u32)).wrapping_mul(2) + 1
+}
+
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, op: &Op, conv: &Conv, x: ValueId) -> ValueId {
         let weight = self.weight(op.weights[0], op.compute);
         let output = self.model.tensor(op.outputs[0]).shape.clone();
-        let x = if conv.padding == Padding::Causal { self.pad_causally(op, conv, x) } else { x };
+        let x = if conv.padding == Padding::Causal { self.pad_causally(conv, x) } else { x };
         if conv.dilation.iter().any(|&dilation| dilation > 1) && !conv.transposed {
             return self.dilated_convolution(op, conv, x, weight, output);
         }
@@ -96,7 +107,7 @@ impl Lowering<'_> {
         }
         image.dims[0] = image.dims[0].saturating_mul(pieces);
         result.dims[0] = result.dims[0].saturating_mul(pieces);
-        let attr = op.outputs[0].0.wrapping_mul(2) + 2;
+        let attr = taken_apart(conv);
         let apart = self.copy("SpaceToBatchND", &[x], image, attr);
         let convolved = self.convolved(attribute, [apart, weight], result, op.compute);
         let whole = self.copy("BatchToSpaceND", &[convolved], output, attr);
@@ -107,13 +118,13 @@ impl Lowering<'_> {
     }
 
     /// Causal padding is a copy of its own before an unpadded convolution.
-    fn pad_causally(&mut self, op: &Op, conv: &Conv, x: ValueId) -> ValueId {
+    fn pad_causally(&mut self, conv: &Conv, x: ValueId) -> ValueId {
         let mut shape = self.shape(x);
         let (kernel, dilation) = (conv.kernel[0], conv.dilation.first().copied().unwrap_or(1));
         if let Some(steps) = shape.dims.get_mut(1) {
             *steps = steps.saturating_add(kernel.saturating_sub(1).saturating_mul(dilation));
         }
-        self.copy("Pad", &[x], shape, op.outputs[0].0.wrapping_mul(2) + 2)
+        self.copy("Pad", &[x], shape, CAUSAL)
     }
 
     pub(super) fn pool(&mut self, op: &Op, pool: &Pool, x: ValueId) -> ValueId {
