@@ -80,6 +80,11 @@ impl Sampler {
         })
     }
 
+    /// The job was started in this cgroup. Known from the start, it is read even of a job that has ended before the first sample.
+    pub fn begin_in(&mut self, cgroup: Cgroup) {
+        self.cgroup = Some(cgroup);
+    }
+
     /// From now on all children of this process are the job's: it takes in those whose parents have ended.
     pub fn guarded_by(&mut self, pid: u32) {
         self.guardian = Some(pid);

@@ -48,8 +48,8 @@ pub fn run(args: &RunArgs, output: &Output) -> anyhow::Result<Exit> {
     let place = Place::open(args.watching.output.as_deref())?;
     let guards = orphans::adopt();
     let mut command = Limit::command(limit.as_ref(), program, arguments);
-    let is_own_group = matches!(limit, Some(Limit::Group(_)));
-    let ways = Ways { listener: agent::put_in(program, &mut command), place, server, is_own_group };
+    let own_group = limit.as_ref().and_then(Limit::group);
+    let ways = Ways { listener: agent::put_in(program, &mut command), place, server, own_group };
 
     let streams = Streams::choose()?;
     let own_terminal = streams.is_terminal();

@@ -40,7 +40,7 @@ pub fn run(args: &WatchArgs, output: &Output) -> anyhow::Result<Exit> {
     let start = Start { environment: Default::default(), ..start(command, None) };
     let server = args.watching.metrics.as_deref().map(Server::bind).transpose()?;
     let place = Place::open(args.watching.output.as_deref())?;
-    let ways = Ways { listener, place, server, is_own_group: false };
+    let ways = Ways { listener, place, server, own_group: None };
     if !is_quiet {
         ways.say_where();
     }

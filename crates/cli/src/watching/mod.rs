@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
 use brimful_monitor::findings::Judge;
+use brimful_monitor::readings::cgroup::Cgroup;
 use brimful_monitor::readings::kills::machine_oom_kills;
 use brimful_monitor::recording::{End, Finding, Frame, Good, Holders, Start, secrets};
 use brimful_monitor::sample::Sample;
@@ -68,8 +69,24 @@ pub struct Ways {
     pub place: Option<Place>,
     /// To those who ask over HTTP.
     pub server: Option<Server>,
-    /// Whether the job has a cgroup of its own.
-    pub is_own_group: bool,
+    /// The cgroup that was made for the job.
+    pub own_group: Option<KnownGroup>,
+}
+
+/// A cgroup that is known before a job is in it.
+#[derive(Clone, Debug)]
+pub struct KnownGroup {
+    cgroup: Cgroup,
+    /// Kills that it had counted by then.
+    kills: Option<u64>,
+}
+
+impl KnownGroup {
+    /// As it is now.
+    pub fn now(cgroup: Cgroup) -> KnownGroup {
+        let kills = cgroup.usage().oom_kill_count;
+        KnownGroup { cgroup, kills }
+    }
 }
 
 impl Ways {
@@ -112,9 +129,18 @@ impl Watching {
         let root = Path::new("/");
         let start = Start { pid, started_unix_ms: unix_ms(), ..start };
         let cpus = available_parallelism().ok().map(|cpus| cpus.get() as f64);
+        let mut sampler = Sampler::new(root, pid).ok().map(without_us);
+        let mut group = None;
+        let is_own_group = ways.own_group.is_some();
+        if let Some(KnownGroup { cgroup, kills }) = ways.own_group {
+            group = kills.map(|kills| (cgroup.watched.folder.clone(), kills));
+            if let Some(sampler) = &mut sampler {
+                sampler.begin_in(cgroup);
+            }
+        }
         let mut watching = Watching {
             began_ns: monotonic_ns(),
-            sampler: Sampler::new(root, pid).ok().map(without_us),
+            sampler,
             gpus: Gpus::open(),
             listener: ways.listener,
             server: ways.server,
@@ -124,8 +150,8 @@ impl Watching {
             recorder: ways.place.and_then(|place| Recorder::begin(place, &start)),
             summarizer: Summarizer::default(),
             seen: None,
-            group: None,
-            is_own_group: ways.is_own_group,
+            group,
+            is_own_group,
             state: State::new(cpus),
             machine_kills: machine_oom_kills(root),
             next_holders_ms: 0,

@@ -41,6 +41,20 @@ fn a_kill_by_the_limit_and_a_kill_by_a_person_are_told_apart() {
     assert_eq!((folder.end().oom_kills, folder.end().explanation), (Some(0), None));
 }
 
+/// It is in no group any more when it is first looked at, as on a busy machine a job of a fifth of a second may be.
+#[test]
+fn the_group_of_a_job_that_ends_at_once_is_known() {
+    if !can_limit() {
+        return;
+    }
+    let folder = Folder::new();
+    for _ in 0..10 {
+        let output = folder.run(&["--limit", "96MiB"], &["sh", "-c", "kill -9 $$"]);
+        assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+        assert_eq!((folder.end().oom_kills, folder.end().explanation), (Some(0), None));
+    }
+}
+
 #[test]
 fn a_child_that_the_limit_kills_is_told_although_the_job_goes_on() {
     if !can_limit() {

@@ -16,6 +16,7 @@ use brimful_monitor::readings::cgroup::Cgroup;
 use brimful_monitor::readings::cgroup::place::{Group, Version};
 
 use crate::output;
+use crate::watching::KnownGroup;
 
 /// Less holds no interpreter.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -23,7 +24,7 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// How a job is held.
 pub enum Limit {
     /// By a cgroup of its own.
-    Group(OwnGroup),
+    Group(Box<OwnGroup>),
     /// By the address space of each of its processes.
     AddressSpace(u64),
 }
@@ -32,6 +33,8 @@ pub enum Limit {
 pub struct OwnGroup {
     folder: PathBuf,
     home: PathBuf,
+    /// As it is read, known before the job starts: one that ends at once is in no group any more when it is looked at.
+    known: Option<KnownGroup>,
 }
 
 impl Limit {
@@ -41,7 +44,7 @@ impl Limit {
             bail!("--limit {} is less than any job needs: nothing was started", human(bytes));
         }
         match Cgroup::find(Path::new("/"), None).map(|cgroup| OwnGroup::make(&cgroup, bytes)) {
-            Some(Ok(group)) => Ok(Limit::Group(group)),
+            Some(Ok(group)) => Ok(Limit::Group(Box::new(group))),
             refused => {
                 let why = match refused {
                     Some(Err(error)) => format!("no cgroup can be made here ({error})"),
@@ -69,6 +72,14 @@ impl Limit {
         };
         command.args(arguments);
         command
+    }
+
+    /// The group, for who watches the job.
+    pub fn group(&self) -> Option<KnownGroup> {
+        match self {
+            Limit::Group(group) => group.known.clone(),
+            Limit::AddressSpace(_) => None,
+        }
     }
 
     /// Starts something inside.
@@ -102,7 +113,7 @@ impl OwnGroup {
     fn at(folder: PathBuf, home: &Path, version: Version, bytes: u64) -> io::Result<OwnGroup> {
         fs::create_dir(&folder)?;
         // From here on it is removed if something fails.
-        let group = OwnGroup { folder, home: home.to_path_buf() };
+        let mut group = OwnGroup { folder, home: home.to_path_buf(), known: None };
         let write = |file: &str, text: &str| fs::write(group.folder.join(file), text);
         match version {
             Version::One => {
@@ -117,6 +128,7 @@ impl OwnGroup {
         }
         // Entering is what most often is not allowed: tried before anything runs.
         group.enter()?;
+        group.known = Cgroup::find(Path::new("/"), None).map(KnownGroup::now);
         group.leave()?;
         Ok(group)
     }
