@@ -253,7 +253,7 @@ except Exception as error:
 def trained():
     """The job under the limit of its recording, with the batch that failed then and with the one that the plan gives: at once, each waits."""
     pytest.importorskip("tensorflow")
-    runs = {batch: started(TENSORFLOW.format(batch=batch), limit_mib=150) for batch in (512, 256)}
+    runs = {batch: started(TENSORFLOW.format(batch=batch), limit_mib=150) for batch in (512, 128)}
     return {batch: (*run.communicate(timeout=200), run.returncode) for batch, run in runs.items()}
 
 
@@ -270,7 +270,7 @@ def test_the_batch_that_the_plan_gives_trains_and_the_other_does_not(trained):
     answer = answered("--plan", "fixtures/models/explained/tf_cnn.json", log=trained[512][1])
     planned = answer["planned"]
     assert (answer["cause"]["code"], planned["failed"]["batch"]) == ("batch_too_large", 512)
-    assert (planned["memory_bytes"], planned["max_batch"]) == (150 * MIB, 256)
+    assert (planned["memory_bytes"], planned["max_batch"]) == (150 * MIB, 128)
     out, said, code = trained[planned["max_batch"]]
     assert code == 0 and "Epoch 2/2" in out, said[-2000:]
     assert "ran out of memory" not in said

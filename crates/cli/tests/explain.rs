@@ -171,11 +171,11 @@ fn the_plan_names_the_batch_that_failed_and_the_largest_that_fits() {
     let planned = &report["planned"];
     assert_eq!(planned["failed"]["batch"], Value::from(512));
     assert_eq!(planned["memory_bytes"], Value::from(150 << 20));
-    assert_eq!((&planned["batch"], &planned["max_batch"]), (&Value::from(512), &Value::from(256)));
+    assert_eq!((&planned["batch"], &planned["max_batch"]), (&Value::from(512), &Value::from(128)));
     assert!(planned["peak_bytes"].as_u64().unwrap() > 150 << 20, "{planned}");
     let text = answered(&run(&["explain", BATCH, "--plan", MODEL]), 0);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("for a batch of 512 -") && words.contains("would have fitted is 256 "), "{text}");
+    assert!(words.contains("for a batch of 512 -") && words.contains("would have fitted is 128 "), "{text}");
     assert!(json(&[BATCH], 0).get("planned").is_none());
     let given = json(&[BATCH, "--plan", MODEL, "--memory", "1GiB", "--batch", "64"], 0);
     assert_eq!((&given["planned"]["memory_bytes"], &given["planned"]["batch"]), (&(1 << 30).into(), &64.into()));

@@ -190,14 +190,14 @@ impl Runs {
         self.orders[prediction.order].timeline(batch)
     }
 
-    /// Whether every order gets through in a pool of this size.
-    pub fn fit(&self, batch: u64, limit_bytes: u64) -> bool {
-        self.orders.iter().all(|order| order.fits(batch, limit_bytes))
+    /// The most that any order has at once in a pool of this size; none if one of them does not get through.
+    pub fn peak_in(&self, batch: u64, limit_bytes: u64) -> Option<u64> {
+        self.orders.iter().try_fold(0, |peak, order| order.peak_in(batch, limit_bytes).map(|own| own.max(peak)))
     }
 
     /// The share of the orders that get through in a pool of this size, from 0 to 1.
     pub fn fitting_share(&self, batch: u64, limit_bytes: u64) -> f64 {
-        let fitting = self.orders.iter().filter(|order| order.fits(batch, limit_bytes));
+        let fitting = self.orders.iter().filter(|order| order.peak_in(batch, limit_bytes).is_some());
         fitting.count() as f64 / self.orders.len().max(1) as f64
     }
 }

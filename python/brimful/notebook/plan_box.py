@@ -122,7 +122,10 @@ def _batch(report: dict[str, Any], limit: int | None) -> str:
         return "Not even a batch of one fits."
     if most == batch:
         return f"{most} is the largest batch that fits."
-    return f"The batch could grow to {most}." if most > batch else f"The largest batch that fits is {most}."
+    if most > batch:
+        return f"The batch could grow to {most}."
+    # One that is tight may fit, too.
+    return f"The largest batch {'with room to spare' if report['verdict'] == 'tight' else 'that fits'} is {most}."
 
 
 def _help(report: dict[str, Any]) -> str:

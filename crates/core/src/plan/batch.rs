@@ -2,7 +2,8 @@
 //!
 //! In: the outcome of a setup. Out: a batch that was really placed and fits, and smaller ones that were tried too. A real
 //! allocator is not monotone: a smaller batch may fragment worse. The floor is, so it brackets the answer from above, and
-//! placements decide below it. Not searched: batches above [`MAX_BATCH`].
+//! placements decide below it. Who is told a number trains with it for hours: what is proposed leaves as much free as a plan that is called a
+//! fit, unless no batch does. Not searched: batches above [`MAX_BATCH`].
 
 use super::simulate::{Orders, Outcome, Simulator};
 use crate::step::Processor;
@@ -24,41 +25,58 @@ pub struct Largest {
 
 /// The largest batch that fits in several orders of execution. `one` and `several` are outcomes of the same setup.
 pub fn largest(simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> Largest {
+    let roomy = largest_leaving(one.spare_bytes(), simulator, one, several);
+    if roomy.batch.is_some() { roomy } else { largest_leaving(0, simulator, one, several) }
+}
+
+/// The largest that leaves as much free.
+fn largest_leaving(spare_bytes: u64, simulator: &Simulator<'_>, one: &Outcome, several: &Outcome) -> Largest {
     let setup = &one.setup;
-    let mut found = false;
+    let shared = setup.job.processor == Processor::Gpu;
+    // Another batch runs in other orders (on a CPU), so the answer is tried as its user would try it; but first in the
+    // orders that are there, which mostly decides it.
+    let fits = |batch| {
+        let there = shared || several.fits_at(setup.with_batch(batch).at_once(), spare_bytes);
+        let run = || simulator.run(&setup.with_batch(batch), Orders::Several);
+        there && run().is_ok_and(|outcome| outcome.fits_leaving(spare_bytes))
+    };
     // Other orders need more than the one that is searched with, by about as much as at the batch that was asked for.
     let share = one.high_bytes() as f64 / several.high_bytes().max(1) as f64;
-    let at_once = largest_at_once(one, share.min(1.0), Precision::Exact).unwrap_or(0);
-    let mut candidate = at_once.saturating_mul(setup.parts());
-    let mut tries = 0;
-    while candidate > 0 {
-        // Another batch runs in other orders (on a CPU), so the answer is tried as its user would try it; but first in the
-        // orders that are there, which mostly decides it.
-        let at_once = setup.with_batch(candidate).at_once();
-        let run = || simulator.run(&setup.with_batch(candidate), Orders::Several);
-        let shared = setup.job.processor == Processor::Gpu;
-        if (shared || several.fits_at(at_once)) && run().is_ok_and(|outcome| outcome.fits) {
-            found = true;
-            break;
-        }
-        candidate = lower(candidate, tries, setup.parts());
-        tries += 1;
-    }
+    let at_once = largest_at_once(one, spare_bytes, share.min(1.0), Precision::Exact).unwrap_or(0);
+    let mut batch = highest(at_once.saturating_mul(setup.parts()), setup.parts(), fits);
     let mut safe = Vec::new();
-    let mut batch = found.then_some(candidate);
-    if found {
+    if let Some(candidate) = batch {
         let powers = (0..SAFE_POWERS).map(|back| (candidate.next_power_of_two() / 2) >> back);
-        let fits = |batch| simulator.run(&setup.with_batch(batch), Orders::Several).is_ok_and(|outcome| outcome.fits);
         safe.extend(powers.filter(|&power| power > 0 && fits(power)));
         safe.push(candidate);
     }
-    if several.fits && setup.limit_bytes.is_some() {
+    if several.fits_leaving(spare_bytes) && setup.limit_bytes.is_some() {
         safe.push(setup.job.batch);
         batch = batch.max(Some(setup.job.batch));
     }
     safe.sort_unstable();
     safe.dedup();
     Largest { batch, safe }
+}
+
+/// The first batch below a candidate that fits, and what is soon found between it and the last that did not.
+fn highest(mut candidate: u64, parts: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut tries, mut failed) = (0, None);
+    while candidate > 0 && !fits(candidate) {
+        failed = Some(candidate);
+        candidate = lower(candidate, tries, parts);
+        tries += 1;
+    }
+    if candidate == 0 {
+        return None;
+    }
+    // Needs often jump from one batch to the next and are level in between, so what was passed over may be much.
+    let mut failed = failed.unwrap_or(candidate);
+    while failed - candidate > (candidate / 64).max(parts) {
+        let middle = (candidate + (failed - candidate) / 2) / parts * parts;
+        if fits(middle) { candidate = middle } else { failed = middle }
+    }
+    Some(candidate)
 }
 
 /// What to try when a batch that fits in one order fails in another: the orders differ by some per cent, so first 1/64 less,
@@ -77,16 +95,16 @@ pub enum Precision {
     Coarse,
 }
 
-/// The most samples at once that fit with the outcome's own kernels and orders, in `share` of the limit.
-pub fn largest_at_once(outcome: &Outcome, share: f64, precision: Precision) -> Option<u64> {
-    let limit = (outcome.setup.limit_bytes? as f64 * share) as u64;
+/// The most samples at once that fit with the outcome's own kernels and orders and leave as much, in `share` of the limit.
+pub fn largest_at_once(outcome: &Outcome, spare_bytes: u64, share: f64, precision: Precision) -> Option<u64> {
+    let limit = (outcome.setup.limit_bytes?.saturating_sub(spare_bytes) as f64 * share) as u64;
     let ceiling = floor_largest(outcome, limit)?;
     // Beyond the floor the allocator needs about as much more as it does at the batch that was asked for.
     let prediction = &outcome.prediction;
     let slack = prediction.floor_bytes as f64 / prediction.high_bytes.max(1) as f64;
     let likely = floor_largest(outcome, (limit as f64 * slack) as u64).unwrap_or(1);
     search(likely, ceiling, if precision == Precision::Exact { 1 } else { u64::MAX }, |samples| {
-        outcome.fits_at(samples)
+        outcome.fits_at(samples, spare_bytes)
     })
 }
 

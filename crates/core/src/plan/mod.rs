@@ -133,12 +133,13 @@ fn planned(request: &Request<'_>) -> Result<(Report, Arc<Outcome>), PlanError> {
 }
 
 fn verdict(outcome: &Outcome) -> Verdict {
-    let Some(limit) = outcome.setup.limit_bytes else { return Verdict::Fits };
-    let high = outcome.high_bytes();
-    if outcome.fits {
-        return if limit - high < limit / TIGHT_DIVISOR { Verdict::Tight } else { Verdict::Fits };
+    if outcome.fits_leaving(outcome.spare_bytes()) {
+        Verdict::Fits
+    } else if outcome.fits || outcome.prediction_fits() {
+        Verdict::Tight
+    } else {
+        Verdict::DoesNotFit
     }
-    if outcome.prediction_fits() { Verdict::Tight } else { Verdict::DoesNotFit }
 }
 
 fn report(

@@ -110,7 +110,8 @@ fn alone(context: &Context<'_>, remedy: &'static dyn Remedy) -> Option<Tried> {
 }
 
 fn largest_batch(change: &Change, outcome: &Outcome) -> Option<u64> {
-    let at_once = largest_at_once(outcome, 1.0, Precision::Coarse)?;
+    let leaving = |spare_bytes| largest_at_once(outcome, spare_bytes, 1.0, Precision::Coarse);
+    let at_once = leaving(outcome.spare_bytes()).or_else(|| leaving(0))?;
     Some(at_once.saturating_mul(change.setup.parts()))
 }
 

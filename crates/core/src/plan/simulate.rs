@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::ModelSource;
 use super::remedies::int8_weights;
 use super::setup::{ModelChange, Pool, Setup};
 use super::time;
+use super::{ModelSource, TIGHT_DIVISOR};
 use crate::bytes::MIB;
 use crate::model::{Model, OptimizerConfig};
 pub use crate::predict::Orders;
@@ -47,7 +47,7 @@ impl Outcome {
             let alone = outcome.prediction.sufficient_bytes;
             let sufficient = alone.saturating_add(setup.extra.at(at_once));
             let surely = alone > 0 && setup.pool == Pool::Framework && sufficient <= limit;
-            surely || (outcome.high_bytes() <= limit && outcome.fits_at(at_once))
+            surely || (outcome.high_bytes() <= limit && outcome.fits_at(at_once, 0))
         });
         outcome
     }
@@ -55,6 +55,17 @@ impl Outcome {
     /// The most that an order needs, with what is held beside the trace.
     pub fn high_bytes(&self) -> u64 {
         self.prediction.high_bytes.saturating_add(self.setup.extra.at(self.setup.at_once()))
+    }
+
+    /// What a fit leaves free that is not [`Verdict::Tight`](crate::report::Verdict::Tight).
+    pub fn spare_bytes(&self) -> u64 {
+        self.setup.limit_bytes.map_or(0, |limit| limit / TIGHT_DIVISOR)
+    }
+
+    /// Whether every order fits and leaves as much.
+    pub fn fits_leaving(&self, spare_bytes: u64) -> bool {
+        let most = self.setup.limit_bytes.map(|limit| limit.saturating_sub(spare_bytes));
+        self.fits && most.is_none_or(|most| self.high_bytes() <= most)
     }
 
     /// What the allocator takes from the device: on a GPU, TensorFlow's takes the whole limit at the first request.
@@ -66,14 +77,17 @@ impl Outcome {
         }
     }
 
-    /// Whether the same kernels get through with another number of samples at once.
-    pub fn fits_at(&self, at_once: u64) -> bool {
+    /// Whether the same kernels get through with another number of samples at once, and leave as much.
+    pub fn fits_at(&self, at_once: u64, spare_bytes: u64) -> bool {
         let Some(limit) = self.setup.limit_bytes else { return true };
         let left = limit.saturating_sub(self.setup.extra.at(at_once));
+        let most = left.saturating_sub(spare_bytes);
         match self.setup.pool {
             // The floor is cheaper than a placement that fails.
-            Pool::Framework => self.floor_at(at_once) <= left && self.runs.fit(at_once, left),
-            Pool::CudaAsync => cuda_pool_bytes(self.floor_at(at_once)) <= left,
+            Pool::Framework => {
+                self.floor_at(at_once) <= most && self.runs.peak_in(at_once, left).is_some_and(|peak| peak <= most)
+            }
+            Pool::CudaAsync => cuda_pool_bytes(self.floor_at(at_once)) <= most,
         }
     }
 

@@ -21,8 +21,8 @@ pub struct Order {
     pub floor: FloorLines,
     processor: Processor,
     placed: Mutex<Vec<(u64, Placed)>>,
-    /// Whether it gets through, by batch and limit.
-    fitted: Mutex<Vec<(u64, u64, bool)>>,
+    /// Its peak if it gets through, by batch and limit.
+    fitted: Mutex<Vec<(u64, u64, Option<u64>)>>,
 }
 
 /// A trace in a pool without limit.
@@ -58,20 +58,21 @@ impl Order {
         watch(&self.trace, batch, &mut self.pool(u64::MAX >> 8)).0
     }
 
-    /// Whether the trace gets through in a pool of this size.
-    pub(super) fn fits(&self, batch: u64, limit_bytes: u64) -> bool {
-        let sufficient = |placed: Placed| (1..=limit_bytes).contains(&placed.sufficient_bytes);
-        if self.known(batch).is_some_and(sufficient) {
-            return true;
+    /// The most that is handed out at once in a pool of this size; none if the trace does not get through.
+    pub(super) fn peak_in(&self, batch: u64, limit_bytes: u64) -> Option<u64> {
+        let sufficient = |placed: &Placed| (1..=limit_bytes).contains(&placed.sufficient_bytes);
+        if let Some(placed) = self.known(batch).filter(sufficient) {
+            return Some(placed.placement.peak_allocated_bytes);
         }
         let fitted = || self.fitted.lock().expect("no thread panics while it holds this");
-        let asked = |(known, limit, _): &&(u64, u64, bool)| (*known, *limit) == (batch, limit_bytes);
-        if let Some(&(_, _, fits)) = fitted().iter().find(asked) {
-            return fits;
+        let asked = |(known, limit, _): &&(u64, u64, Option<u64>)| (*known, *limit) == (batch, limit_bytes);
+        if let Some(&(_, _, peak)) = fitted().iter().find(asked) {
+            return peak;
         }
-        let fits = self.place(batch, limit_bytes).0.failure.is_none();
-        fitted().push((batch, limit_bytes, fits));
-        fits
+        let placement = self.place(batch, limit_bytes).0;
+        let peak = placement.failure.is_none().then_some(placement.peak_allocated_bytes);
+        fitted().push((batch, limit_bytes, peak));
+        peak
     }
 
     fn known(&self, batch: u64) -> Option<Placed> {

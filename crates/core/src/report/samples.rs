@@ -165,6 +165,7 @@ pub(crate) fn tight() -> Report {
     report.breakdown.saved_activations = 8100 * MIB;
     settle(&mut report, 300 * MIB);
     report.verdict = Verdict::Tight;
+    (report.max_batch, report.safe_batches) = (Some(68), vec![32, 64, 68]);
     report.remedies.truncate(2);
     report
 }

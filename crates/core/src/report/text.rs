@@ -290,6 +290,8 @@ fn batch(report: &Report, page: &mut Page) {
         None => "Not even a batch of one fits.".to_owned(),
         Some(most) if most > batch => format!("The batch could grow to {most}."),
         Some(most) if most == batch => format!("{most} is the largest batch that fits."),
+        // This one may fit, too.
+        Some(most) if report.verdict == Verdict::Tight => format!("The largest batch with room to spare is {most}."),
         Some(most) => format!("The largest batch that fits is {most}."),
     };
     page.heading("Batch");
