@@ -454,3 +454,39 @@ fn a_pool_that_gets_not_even_a_few_bytes_found_a_full_device() {
     assert_eq!(cause(&log(500, 4)), Some(Code::OtherProcess));
     assert_eq!(cause(&log(500, 200 << 20)), None);
 }
+
+#[test]
+fn a_checkpoint_that_is_read_onto_a_device_without_training_is_a_model() {
+    let full = "RuntimeError: CUDA out of memory. Tried to allocate 88.00 MiB (GPU 0; 3.94 GiB total capacity; 3.31 GiB already allocated; \
+                31.00 MiB free; 3.36 GiB reserved in total by PyTorch)\n";
+    let read = |script: &str, code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"{script}\", line 40, in <module>\n    {code}\n  \
+             File \"/opt/venv/lib/python3.9/site-packages/torch/serialization.py\", line 607, in load\n    return _load(opened)\n  \
+             File \"/opt/venv/lib/python3.9/site-packages/torch/serialization.py\", line 157, in _cuda_deserialize\n    return obj.cuda(device)\n{full}"
+        )
+    };
+    assert_eq!(cause(&read("demo.py", "state = torch.load(path)")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&read("train.py", "state = torch.load(path)")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&read("demo.py", "state = torch.load(args.resume)")), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn whoever_moves_a_tensor_does_so_for_its_caller() {
+    let moved = |caller: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"patcher.py\", line 31, in {caller}\n    held = cast_to(tensor, device)\n  \
+             File \"management.py\", line 85, in cast_to\n    return tensor.to(device, copy=copy)\ntorch.OutOfMemoryError: Allocation on device\n"
+        )
+    };
+    assert_eq!(cause(&moved("patch_weight_to_device")), Some(Code::ModelTooLarge));
+    assert_ne!(cause(&moved("fetch")), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn figures_below_zero_are_none() {
+    let log = "HIP out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacty of 512.00 MiB of which 17179869183.91 GiB is free. Of the \
+               allocated memory 301.50 MiB is allocated by PyTorch, and 120.25 MiB is reserved by PyTorch but unallocated.\n";
+    assert_eq!(said(log).numbers.free_bytes, None);
+    assert_eq!(said(log).numbers.capacity_bytes, Some(512 << 20));
+}

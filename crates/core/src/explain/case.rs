@@ -48,13 +48,17 @@ pub struct Case {
 }
 
 /// Denials that explain what only looks like memory, and those that every failure may bring along.
-const STRONG_DENIALS: [&str; 11] = [
+const STRONG_DENIALS: [&str; 12] = [
     "cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources", "scheduler.time",
     "scheduler.preempted", "allocator.nothing", "kubernetes.probe", "machine.preempted", "job.timed_out",
+    "system.forbidden",
 ];
 
 /// Those of them after which every call fails: a job that a scheduler took away may run out of memory when it is started again.
 const LASTING: [&str; 5] = ["cuda.assert", "cuda.illegal", "cuda.versions", "api.quota", "triton.resources"];
+
+/// No machine has as much: an exbibyte.
+const MOST_BYTES: u64 = 1 << 60;
 
 impl Case {
     /// Puts the sightings together.
@@ -71,6 +75,9 @@ impl Case {
         for other in case.sightings.iter().filter(same) {
             numbers.fill(&other.numbers);
         }
+        // A driver that counts below zero says that nearly all of 2^64 bytes are free.
+        numbers.free_bytes = numbers.free_bytes.filter(|&bytes| bytes < MOST_BYTES);
+        numbers.capacity_bytes = numbers.capacity_bytes.filter(|&bytes| bytes < MOST_BYTES);
         // What a shape comes to is what was asked for, where nothing else says it.
         if let (Some(shape), Some(dtype)) = (&numbers.shape, &numbers.dtype) {
             numbers.tensor_bytes = numbers.tensor_bytes.or_else(|| shapes::tensor_bytes(shape, dtype));

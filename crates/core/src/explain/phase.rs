@@ -65,6 +65,9 @@ pub struct Place {
     pub training: bool,
 }
 
+/// Frames around one that moves a tensor that are asked for whom.
+const NEAR_CALLERS: usize = 2;
+
 /// Only what is told in the last lines counts.
 const TOLD_WITHIN: usize = 8;
 
@@ -114,6 +117,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
     let phase =
         if phase == Phase::MoveData && frames.iter().any(|frame| reading(&frame)) { Phase::Checkpoint } else { phase };
+    // Whoever moves what it is given does so for its caller: `patch_weight_to_device` calls `cast_to_device(tensor)`.
+    let by_model =
+        |frame: &&Frame| names::of_name(frame.function.rsplit('.').next().unwrap_or("")) == Some(Phase::LoadModel);
+    let callers = || frames.iter().rev().skip_while(|frame| *frame != at).skip(1).take(NEAR_CALLERS);
+    if let Some(frame) = callers().find(by_model).filter(|_| phase == Phase::MoveData) {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
+    }
     // What reads a checkpoint may be making a model of it.
     let making = |frame: &&Frame| {
         named(frame, &["from_pretrained", "load_model", "load_pretrained_model", "load_checkpoint_and_dispatch"])
@@ -154,6 +164,15 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     if let Some(frame) = frames.iter().find(restoring).filter(|_| matches!(phase, Phase::LoadModel | Phase::Update)) {
         return Some(Place { phase: Phase::Checkpoint, shown_by: shown(frame), training });
     }
+    // Whoever reads a checkpoint onto a device and never trained makes a model of it: a demonstration, a server.
+    let reads = |frame: &&Frame| {
+        reading(frame) && named(frame, &["load", "_load", "_legacy_load"]) || frame.code.contains("torch.load(")
+    };
+    if let Some(frame) =
+        frames.iter().find(reads).filter(|_| phase == Phase::Checkpoint && !on_host && !training && !resumes(frames))
+    {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
+    }
     let inside_model = matches!(phase, Phase::Forward | Phase::MoveData | Phase::Compile | Phase::LoadData);
     let script = frames.iter().find(|frame| is_own(frame));
     let evaluating = frames.iter().find(|frame| {
@@ -170,6 +189,13 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     // The code around the optimizer calls the model again (closures), so that what lies inside decides; a model that is
     // called while it is made is being made.
     Some(Place { phase, shown_by: shown(at), training })
+}
+
+/// Whether a frame goes on where a job was before.
+fn resumes(frames: &[Frame]) -> bool {
+    frames.iter().any(|frame| {
+        has_any(&frame.code, &["resume", "restore", "optim"]) || has_any(&frame.function, &["resume", "restore"])
+    })
 }
 
 /// Whether a frame belongs to training.

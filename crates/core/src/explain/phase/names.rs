@@ -83,7 +83,7 @@ pub(super) fn of_words(words: &[String]) -> Option<Phase> {
     if any(words, OPTIMIZER) {
         return Some(Phase::Update);
     }
-    if any(words, SAVES) && (model || words.len() == 1 || any(words, &["state", "all"])) {
+    if any(words, SAVES) && (model || words.len() == 1 || any(words, &["state", "all", "sharded"])) {
         return Some(Phase::Checkpoint);
     }
     if any(words, REHEARSES) && any(words, REHEARSED) {

@@ -121,10 +121,10 @@ pub(super) const RULES: &[Rule] = &[
             "execute_model", "updateOutput",
         ],
         code: &[
-            "F.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(", "self.model(", "net(",
-            "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits", "output = ", "outputs = ",
-            "torch.baddbmm(", "softmax", "zeros_like(", "train_step(", "update_step(", "loss_and_grad",
-            "model.generate(",
+            "F.", "nn.functional.", "torch.matmul(", "torch.bmm(", "torch.cat(", "torch.einsum(", "model(",
+            "self.model(", "net(", "self.conv", "self.attn", "criterion(", "loss_fn(", "loss = ", "logits",
+            "output = ", "outputs = ", "torch.baddbmm(", "softmax", "zeros_like(", "train_step(", "update_step(",
+            "loss_and_grad", "model.generate(",
         ],
     },
     Rule {
