@@ -384,3 +384,18 @@ fn a_limit_in_json_is_one_of_kubernetes() {
     };
     assert_eq!((capacity("8Gi"), capacity("512 MB")), (Some(8 * GIB), None));
 }
+
+#[test]
+fn thrust_opencl_and_catboost_say_where_it_was() {
+    let thrust = "terminate called after throwing an instance of 'thrust::system::system_error'\n  what():  parallel_for failed: out of memory\n";
+    assert_eq!(said(thrust).resource, Some(Resource::GpuMemory));
+    let opencl = "lightgbm.basic.LightGBMError: Out of Host Memory\n";
+    assert_eq!(said(opencl).resource, Some(Resource::HostMemory));
+    let old = "what() -> \"catboost/cuda/cuda_lib/memory_pool/stack_like_memory_pool.h:305: Error: Out of memory. Requested 2048.5; Free 512.25\"\n";
+    assert_eq!(said(old).numbers.requested_bytes, Some(2_148_007_936));
+    let engine = "ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.61.\n";
+    assert_eq!(cause(engine), Some(Code::ReservedAtStart));
+    let builder = "[TensorRT] INFO: Some tactics do not have sufficient workspace memory to run.\n[TensorRT] ERROR: Try increasing the workspace \
+                   size with IBuilderConfig::setMaxWorkspaceSize()\n[TensorRT] ERROR: (Could not find any implementation for node conv7)\n";
+    assert_eq!(cause(builder), Some(Code::WorkspaceOrHandle));
+}

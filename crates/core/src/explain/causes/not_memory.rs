@@ -51,6 +51,9 @@ fn judge(case: &Case) -> Option<Claim> {
         "service.stopping" | "service.kills" => "it was told to stop, and killed because it did not",
         "user.interrupt" => "somebody ended it by hand (Ctrl-C)",
         "launcher.kill" => "a launcher ended the process itself; why it did so is not said",
+        "system.forbidden" => {
+            "the system forbids memory of this kind, or a loader's table is full: that there is too little is not said"
+        }
         "system.inotify" => "the limit is of watched files (fs.inotify.max_user_watches), not of memory or disk",
         "triton.resources" => {
             "a kernel needs more of a GPU core's own shared memory than it has: a matter of block sizes, not of memory"

@@ -4,19 +4,25 @@
 //! These wordings are general, so that they give way to any sign that knows its program.
 
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{after, bytes_after, has, has_any, has_word_of, number_after, size_after, size_before};
+use super::super::sizes::{
+    after, bytes_after, has, has_any, has_word_of, number_after, quantity, size_after, size_before,
+};
 use super::quoted::MANUALS;
+use crate::bytes::MIB;
 
 /// Words that say the memory is an accelerator's.
 const DEVICE: &[&str] = &[
     "gpu", "cuda", "device", "vram", "cudnn", "tensorrt", "[trt]", "hip", "opencl", "metal", "onnxruntime", "cupy",
     "allocated so far", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation", "ncudalib",
+    // Thrust's algorithms, which XGBoost and RAPIDS run.
+    "thrust", "parallel_for",
 ];
 
 /// Words of those who say it in signs of their own.
 const OTHERS: &[&str] = &[
     "gpu", "cuda", "device", "vram", "hbm", "tpu", "xpu", "mps", "hip", "trt", "oom", "cgroup", "worker",
     "onnxruntime", "java", "spark", "killed", "cudamalloc", "cumemalloc", "cudaerrormemoryallocation", "ncudalib",
+    "thrust", "parallel_for",
 ];
 
 /// Their signs.
@@ -193,7 +199,7 @@ fn says_so(text: &str) -> bool {
         &[
             "is not a failure", "... ok", "out of resource:", ": I tensorflow", "of pinned memory", ": I external",
             ", using CPU", "... skipping", "memory errors", "nodes are available", "if out", "SKIPPED",
-            "no out of memory", "not out of memory", "not run out of memory", "memory error occurs",
+            "no out of memory", "not out of memory", "register memory", "not run out of memory", "memory error occurs",
             "memory error may", "memory error can", "memory error might",
         ],
     ) {
@@ -214,6 +220,11 @@ fn figures(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers
         .requested_bytes
         .or_else(|| requested.iter().find_map(|phrase| bytes_after(text, phrase).filter(|&bytes| bytes > 0)));
+    // CatBoost, before 0.10, left out that it counts in MiB: `Out of memory. Requested 1795.5; Free 595.1`.
+    let counted = has(text, "stack_like_memory_pool.h") && size_after(text, "memory. Requested").is_none();
+    if let Some(mebibytes) = after(text, "memory. Requested").and_then(quantity).filter(|_| counted) {
+        numbers.requested_bytes = Some((mebibytes.value * MIB as f64).round() as u64);
+    }
     // FAISS: `alloc fail type FlatData dev 0 space Device stream 0x55 size 12884901888 bytes (cudaMalloc error …`
     let faiss = after(text, "alloc fail type").and_then(|tail| bytes_after(tail, " size"));
     numbers.requested_bytes = numbers.requested_bytes.or(faiss);

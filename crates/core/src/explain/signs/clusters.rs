@@ -289,7 +289,12 @@ impl Sign {
 
     /// `OOMKilled: false` denies it, and a comment in a file of settings says nothing.
     const fn oom_flag(self) -> Sign {
-        Sign { unless: &["# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false"], ..self }
+        Sign {
+            unless: &[
+                "# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false", "OOMKilled:false",
+            ],
+            ..self
+        }
     }
 
     const fn store(self) -> Sign {

@@ -60,6 +60,11 @@ pub const SIGNS: &[Sign] = &[
         )
         .unless_warning()
     },
+    // Memory of a kind that is forbidden, or a loader's table of a fixed size: there is enough.
+    Sign {
+        cause: NOT_MEMORY,
+        ..Sign::new("system.forbidden", &["write+execute memory", "in static TLS block"], Weight::Denial)
+    },
     Sign {
         cause: NOT_MEMORY,
         ..Sign::new(

@@ -73,8 +73,9 @@ pub const SIGNS: &[Sign] = &[
         read: native,
         unless: &[
             // A loader's table of a fixed size is full: the order of imports, not memory.
-            "static TLS", "CUDA out", "mlock", "ibv_", "memlock", "cudaMalloc", "Arrow", "</torch_",
-            "ResourceExhausted", "build and broadcast the table", "Skipping", "SKIPPED", "use lower resolution",
+            "static TLS", "CUDA out", "mlock", "ibv_", "memlock", "register memory", "cudaMalloc", "Arrow", "</torch_",
+            "<filename not specified>", "ResourceExhausted", "build and broadcast the table", "Skipping", "SKIPPED",
+            "use lower resolution",
         ],
         // Not a question.
         check: |text| !text.trim_end().ends_with('?'),
@@ -153,6 +154,8 @@ impl Sign {
             unless: &[
                 "ArrowMemoryError", "_ArrayMemoryError", "OutOfMemoryError", "CudaMemoryError", "except MemoryError",
                 "Caught", "caught", "falling back", "raise MemoryError", "NoMemoryError", "InsufficientMemoryError",
+                // The system forbids memory that is written and run (`system.forbidden`).
+                "write+execute memory",
             ],
             ..self
         }

@@ -44,6 +44,15 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("matlab.preference", &["exceeds maximum array size preference"], Weight::Failure)
     },
     Sign { resource: HOST, ..Sign::new("dotnet.oom", &["System.OutOfMemoryException"], Weight::Failure) },
+    // OpenCL's and Vulkan's, of the host's side: LightGBM, llama.cpp.
+    Sign {
+        resource: HOST,
+        ..Sign::new(
+            "opencl.host",
+            &["Out of Host Memory", "CL_OUT_OF_HOST_MEMORY", "ERROR_OUT_OF_HOST_MEMORY", "ErrorOutOfHostMemory"],
+            Weight::Failure,
+        )
+    },
     Sign { resource: HOST, ..Sign::new("node.heap", &["JavaScript heap out of memory"], Weight::Failure) },
     Sign {
         resource: HOST,

@@ -20,7 +20,20 @@ pub fn is_quoted(text: &str) -> bool {
     // reStructuredText; a message that is pasted has single ones, or is all between them.
     let pasted = line.starts_with("``") && line.trim_end().ends_with("``");
     let documented = text.matches("``").count() >= 2 && !text.contains("```") && !pasted;
-    documented || helps(line) || is_code(line) || is_row(line) || is_section(line) || is_frame(line) || is_comment(line)
+    documented
+        || is_added(line)
+        || helps(line)
+        || is_code(line)
+        || is_row(line)
+        || is_section(line)
+        || is_frame(line)
+        || is_comment(line)
+}
+
+/// A line of a list of changes, as it stands there: `+Exit code 137 is said of …`. A shell that shows its commands leaves a blank: `+ python train.py`.
+pub fn is_added(line: &str) -> bool {
+    let Some(text) = line.strip_prefix('+') else { return false };
+    text.starts_with("  ") || text.starts_with(|c: char| c.is_alphabetic() || "#`*|".contains(c))
 }
 
 /// The heading of a section: `## Too many open files`. A report's own title has one mark, and a message that is pasted as one has a colon.
@@ -40,13 +53,14 @@ fn is_row(line: &str) -> bool {
 pub const MANUALS: &[&str] = &[
     "if you still get", "if you still see", "if you see", "if you encounter", "if you receive", "if you hit",
     "if you run into", "if you face", "if you get a", "if you get the", "if you get this", "if you get:",
-    "you may see", "you might see", "you may encounter", "you might encounter", "you may get", "you might get",
+    "or if you get", "what to do if", "you may see", "you might see", "you may encounter", "you might encounter",
+    "you may get", "you might get",
 ];
 
 /// Lines of a sample that are looked through for where it begins.
 const LONGEST_SAMPLE: usize = 40;
 
-/// Whether a line is a sample in a manual: an indented or fenced block right below a sentence like `If you see`.
+/// Whether a line is a sample: of a manual, in an indented or fenced block right below a sentence like `If you see`; or of a list of changes.
 pub fn is_sample(excerpt: &Excerpt) -> bool {
     let indent = |text: &str| text.len() - text.trim_start().len();
     let own = indent(&excerpt.line.text);
@@ -55,6 +69,10 @@ pub fn is_sample(excerpt: &Excerpt) -> bool {
     let Some(edge) = above.find(|text| is_fence(text) || (!text.trim().is_empty() && indent(text) < own)) else {
         return false;
     };
+    // A list of changes, as it is quoted in a review.
+    if edge.trim() == "```diff" {
+        return true;
+    }
     let sentence = if is_fence(edge) { above.find(|text| !text.trim().is_empty()) } else { Some(edge) };
     sentence.is_some_and(|text| has_any(text, MANUALS))
 }

@@ -172,7 +172,10 @@ pub const SIGNS: &[Sign] = &[
         read: |text, numbers| numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "(current:")),
         ..Sign::new(
             "system.memlock",
-            &["RLIMIT_MEMLOCK", "set max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq"],
+            &[
+                "RLIMIT_MEMLOCK", "set max locked memory", "memlock", "ibv_reg_mr", "ibv_create_cq",
+                "Unable to register memory",
+            ],
             Weight::Symptom,
         )
         .refused()
@@ -185,7 +188,8 @@ impl Sign {
     const fn refused(self) -> Sign {
         Sign {
             also: &["fail", "error", "cannot", "unable", "too low", "current:", "increas"],
-            unless: &["--ulimit"],
+            // llama.cpp goes on with memory that is not locked.
+            unless: &["--ulimit", "Try increasing RLIMIT_MEMLOCK", "warning: failed to mlock"],
             ..self
         }
     }
@@ -211,9 +215,9 @@ impl Sign {
     /// Failures, and not settings that carry the name.
     const fn limits(self) -> Sign {
         Sign {
-            also: &[
-                "fail", "Fail", "can't", "Can't", "unable", "Unable", "unavailable", "retry", "error", "not permitted",
-            ],
+            also: &["fail", "Fail", "can't", "Can't", "unable", "Unable", "unavailable", "retry", "error"],
+            // A container whose rules forbid the call: no limit was reached.
+            unless: &["Operation not permitted"],
             ..self
         }
     }

@@ -38,6 +38,13 @@ pub const SIGNS: &[Sign] = &[
         also: &["insufficient workspace"],
         ..Sign::new("tensorrt.workspace", &["Could not find any implementation for node"], Weight::Failure)
     },
+    // Before it said so itself, the builder advised it: an error only where no kernel was left.
+    Sign {
+        resource: GPU,
+        cause: Some(Code::WorkspaceOrHandle),
+        check: |text| text.contains("ERROR") || text.contains("[E]"),
+        ..Sign::new("tensorrt.advice", &["Try increasing the workspace size with"], Weight::Failure)
+    },
     // The builder's scratch memory, which grows with what it tries out: `OutOfMemory (Requested size was 2147483648 bytes.)`
     Sign {
         read: |text, numbers| {

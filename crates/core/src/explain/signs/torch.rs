@@ -9,6 +9,11 @@ use super::super::sizes::{
     Quantity, after, bytes_after, has, has_any, number_after, quantity, size_after, size_before,
 };
 
+/// How a worker ends that the kernel, or whoever sends signal 9, killed.
+const KILLED: &[&str] = &["signal: Killed", "SIGKILL", "signal 9", "by signal Killed"];
+/// Those, and one that found no shared memory.
+const NOT_ONLY_GONE: &[&str] = &["Bus error", "signal: Killed", "SIGKILL", "signal 9", "by signal Killed"];
+
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
@@ -151,6 +156,8 @@ pub const SIGNS: &[Sign] = &[
                 "unable to allocate shared memory(shm)",
                 "unable to mmap memory: you tried to mmap",
                 "from file </torch_",
+                // The same by a descriptor, whose file has no name.
+                "from file <filename not specified>",
                 "unable to write to file </torch_",
                 "unable to resize file </torch",
                 "It is possible that dataloader's workers are out of shared memory",
@@ -170,12 +177,13 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::HostMemory),
         read: worker,
-        also: &["Killed", "SIGKILL", "signal 9"],
+        // Workers that crash or are told to stop are `killed by signal`, too.
+        also: KILLED,
         ..Sign::new("torch.worker_killed", &["DataLoader worker (pid"], Weight::Symptom)
     },
     Sign {
         read: worker,
-        unless: &["Bus error", "Killed", "SIGKILL", "signal 9"],
+        unless: NOT_ONLY_GONE,
         ..Sign::new("torch.worker_gone", &["DataLoader worker (pid"], Weight::Symptom)
     },
     Sign {
@@ -210,6 +218,7 @@ pub const SIGNS: &[Sign] = &[
                 "To serve at least one request with the model",
                 "Capture cuda graph failed: CUDA out of memory",
                 "Not enough memory. Please try to increase --mem-fraction-static",
+                "leave no GPU memory for the KV cache",
             ],
             Weight::Failure,
         )

@@ -1,0 +1,84 @@
+//! What is refused for another reason than too little memory, crashes that are called kills, and changes that only show a failure.
+//!
+//! In: texts in the form that programs give them, with figures and names of our own, each beside one that does report a failure. Checked: that the one
+//! names nothing, and that the other still does.
+
+use brimful_core::explain::{Code, Explanation, Resource, explain};
+
+fn said(log: &str) -> Explanation {
+    explain(log.as_bytes())
+}
+
+fn cause(log: &str) -> Option<Code> {
+    said(log).cause.map(|cause| cause.code)
+}
+
+/// Nothing ran out, and no cause of memory is named.
+fn nothing(log: &str) -> bool {
+    let said = said(log);
+    said.resource.is_none() && said.cause.is_none_or(|cause| cause.code == Code::NotMemory)
+}
+
+#[test]
+fn memory_of_a_kind_that_is_forbidden_is_not_too_little() {
+    let callback = "Traceback (most recent call last):\n  File \"tone.py\", line 31, in play\n    \
+                    @lib.callback(\"render\")\nMemoryError: Cannot allocate write+execute memory for lib.callback(). The system may prevent it.\n";
+    assert!(nothing(callback));
+    assert_eq!(cause(callback), Some(Code::NotMemory));
+    let table = "OSError: /opt/lib/libomp.so.5: cannot allocate memory in static TLS block: there is not enough memory available\n";
+    assert_eq!(cause(table), Some(Code::NotMemory));
+    let plain =
+        callback.replace("Cannot allocate write+execute memory for lib.callback(). The system may prevent it.", "");
+    assert_eq!(said(&plain).resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn a_worker_that_crashed_is_not_one_that_was_killed() {
+    let worker = |signal: &str| format!("RuntimeError: DataLoader worker (pid 4711) is killed by signal: {signal}. \n");
+    assert!(nothing(&worker("Segmentation fault")));
+    assert!(nothing(&worker("Aborted")));
+    assert!(nothing(&worker("Terminated")));
+    assert_eq!(cause(&worker("Killed")), Some(Code::KernelOomKill));
+    assert_eq!(cause(&worker("Bus error")), Some(Code::WorkerSharedMemory));
+}
+
+#[test]
+fn a_call_that_is_not_permitted_reached_no_limit() {
+    let refused = |why: &str| format!("OpenBLAS blas_thread_init: pthread_create failed for thread 9 of 24: {why}\n");
+    assert!(nothing(&refused("Operation not permitted")));
+    assert_eq!(cause(&refused("Resource temporarily unavailable")), Some(Code::Threads));
+}
+
+#[test]
+fn memory_that_could_not_be_locked_is_there_all_the_same() {
+    let warned = "warning: failed to mlock 402653184-byte buffer (after previously locking 0 bytes): Cannot allocate memory\n\
+                  Try increasing RLIMIT_MEMLOCK ('ulimit -l' as root).\nmain: server is listening on 127.0.0.1:8080\n";
+    assert!(nothing(warned));
+    // A network card that may not lock what it sends from, in a program that computes.
+    let card = "node4:811:902 [1] register_buffers:77 NCCL WARN NET/OFI Unable to register memory (type = 1) for device 0. RC: 12, Error: Cannot \
+                allocate memory\nTraceback (most recent call last):\n  File \"moe.py\", line 12, in main\n    y = model(x)\n";
+    assert_eq!(said(card).resource, Some(Resource::HostMemory));
+    assert_eq!(cause(card), None);
+}
+
+#[test]
+fn a_flag_that_denies_a_kill_may_have_no_quotes() {
+    assert_ne!(
+        cause("State:{\nExitCode:137,\nOOMKilled:false,\nStatus:\"exited\"\n}\n"),
+        Some(Code::ContainerOrSchedulerLimit)
+    );
+    assert_eq!(cause("State:{\nExitCode:137,\nOOMKilled:true,\n}\n"), Some(Code::ContainerOrSchedulerLimit));
+}
+
+#[test]
+fn changes_that_are_quoted_report_nothing() {
+    let page = "+---\n+title: Worker Ended \u{2014} Exit Code 137 (OOM)\n+\n+## What it means\n+The container was OOMKilled.\n";
+    assert!(nothing(page));
+    let review = "docs/limits.rst:88\n```diff\n+    ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n```\n";
+    assert!(nothing(review));
+    let message = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n";
+    assert_eq!(said(message).resource, Some(Resource::ContainerLimit));
+    // A shell that shows its commands.
+    assert_eq!(cause("+ docker run trainer\nExited with code 137\n"), Some(Code::KernelOomKill));
+    assert!(nothing("What to do if you get NCudaLib::TOutOfMemoryError: see the list below.\n"));
+}
