@@ -82,3 +82,34 @@ fn changes_that_are_quoted_report_nothing() {
     assert_eq!(cause("+ docker run trainer\nExited with code 137\n"), Some(Code::KernelOomKill));
     assert!(nothing("What to do if you get NCudaLib::TOutOfMemoryError: see the list below.\n"));
 }
+
+#[test]
+fn a_worker_that_ran_out_of_time_was_not_killed_for_memory() {
+    let ended = "[2031-03-04 10:00:31 +0000] [7] [WARNING] Worker with pid 41 was terminated due to signal 9\n";
+    let late = "[2031-03-04 10:00:30 +0000] [7] [CRITICAL] WORKER TIMEOUT (pid:41)\n";
+    assert!(nothing(&format!("{late}{ended}")));
+    assert_eq!(cause(ended), Some(Code::KernelOomKill));
+}
+
+#[test]
+fn what_an_error_is_was_not_reported() {
+    assert!(nothing("CUDA_ERROR_OUT_OF_MEMORY in this framework means the runtime found no room on the GPU.\n"));
+    assert!(nothing("Newcomers meet a common error: OutOfMemoryError: CUDA out of memory.\n"));
+    assert!(nothing(
+        "### Suggestion Description\nWith large images there is a **HIP out of memory**; use the host instead.\n"
+    ));
+    let figures = "This means that it does not fit: CUDA out of memory. Tried to allocate 96.00 MiB (GPU 0; 3.81 GiB total capacity)\n";
+    assert_eq!(said(figures).resource, Some(Resource::GpuMemory));
+}
+
+#[test]
+fn a_message_may_be_cut_off_at_its_head() {
+    let end = "served memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Manag\n";
+    assert_eq!(said(end).resource, Some(Resource::GpuMemory));
+    assert_eq!(cause(end), None);
+    let pool = "    pool = make_pool(1 << 30)\nMemoryError: std::bad_alloc: RMM failure at:pool_memory_resource.hpp:211: Maximum pool size exceeded\n";
+    assert_eq!(said(pool).resource, Some(Resource::GpuMemory));
+    let bold = "I tensorflow/core/common_runtime/bfc_allocator.cc:702] Stats: \n**Limit:                 5905580032\nInUse:                  5805580032\n\
+                W tensorflow/core/framework/op_kernel.cc:968] Resource exhausted: OOM when allocating tensor with shape[96,512,14,14]\n";
+    assert_eq!(said(bold).numbers.capacity_bytes, Some(5_905_580_032));
+}

@@ -15,7 +15,7 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Is your feature request related", "Describe the solution you'd like", "Feature request",
                 "The feature, motivation and pitch", "What does this PR do", "What changes were proposed",
-                "What's changed", "Proposed change",
+                "What's changed", "Proposed change", "Suggestion Description", "🚀 Feature",
             ],
             Weight::Context,
         )

@@ -91,7 +91,11 @@ pub const SIGNS: &[Sign] = &[
     // gunicorn says so of every worker that was killed; of those that it killed itself it says before that they timed out.
     Sign {
         resource: Some(Resource::HostMemory),
-        ..Sign::new("gunicorn.killed", &["was sent SIGKILL! Perhaps out of memory"], Weight::Symptom)
+        ..Sign::new(
+            "gunicorn.killed",
+            &["was sent SIGKILL! Perhaps out of memory", "was terminated due to signal 9"],
+            Weight::Symptom,
+        )
     },
     Sign {
         resource: Some(Resource::HostMemory),
@@ -148,8 +152,8 @@ impl Sign {
     const fn unexplained(self) -> Sign {
         Sign {
             unless: &[
-                "forcefully exiting via", "potential root causes", "Perhaps out of memory", "by OOM killer due to",
-                "possible container OOM",
+                "forcefully exiting via", "potential root causes", "Perhaps out of memory",
+                "was terminated due to signal", "by OOM killer due to", "possible container OOM",
             ],
             ..self
         }

@@ -8,7 +8,7 @@ use super::super::sizes::{bytes_after, has, has_any, size_after};
 /// What an exception says of a device's memory.
 const ON_DEVICE: &[&str] = &[
     "memory on GPU", "memory on the GPU", "GPU memory", "device memory", "pycuda", "cuCtxCreate", "cuMemAlloc",
-    "cudaMalloc", "cudaErrorMemoryAllocation", "CUDA error", "bad_alloc: out_of_memory",
+    "cudaMalloc", "cudaErrorMemoryAllocation", "CUDA error", "bad_alloc: out_of_memory", "RMM failure",
 ];
 
 /// Their signs.

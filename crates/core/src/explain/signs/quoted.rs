@@ -21,6 +21,7 @@ pub fn is_quoted(text: &str) -> bool {
     let pasted = line.starts_with("``") && line.trim_end().ends_with("``");
     let documented = text.matches("``").count() >= 2 && !text.contains("```") && !pasted;
     documented
+        || defines(line)
         || is_added(line)
         || helps(line)
         || is_code(line)
@@ -28,6 +29,12 @@ pub fn is_quoted(text: &str) -> bool {
         || is_section(line)
         || is_frame(line)
         || is_comment(line)
+}
+
+/// A sentence that says what an error is. A message with its figures has happened, whatever is said of it.
+fn defines(line: &str) -> bool {
+    let words = [" means the ", " means that ", "a common error", "common error is", "Understanding the "];
+    has_any(line, &words) && !line.contains(|c: char| c.is_ascii_digit())
 }
 
 /// A line of a list of changes, as it stands there: `+Exit code 137 is said of …`. A shell that shows its commands leaves a blank: `+ python train.py`.

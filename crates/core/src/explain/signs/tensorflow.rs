@@ -342,7 +342,8 @@ fn dump(text: &str, numbers: &mut Numbers) {
 
 /// Newer versions print the statistics on lines of their own, without the logger's prefix.
 fn starts(text: &str, name: &str) -> Option<u64> {
-    text.trim_start().starts_with(name).then(|| bytes_after(text, name)).flatten()
+    // Whoever pastes it may set it in bold: `**Limit: 12884901888`.
+    text.trim_start().trim_start_matches('*').starts_with(name).then(|| bytes_after(text, name)).flatten()
 }
 
 fn free_chunk(text: &str, numbers: &mut Numbers) {

@@ -8,6 +8,7 @@ use super::super::sign::{Numbers, OtherProcess, Resource, Sign, Weight};
 use super::super::sizes::{
     Quantity, after, bytes_after, has, has_any, number_after, quantity, size_after, size_before,
 };
+use super::quoted::is_quoted;
 
 /// How a worker ends that the kernel, or whoever sends signal 9, killed.
 const KILLED: &[&str] = &["signal: Killed", "SIGKILL", "signal 9", "by signal Killed"];
@@ -169,6 +170,13 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::SharedMemory),
         ..Sign::new("torch.shared_object", &["unable to open shared memory object </torch_"], Weight::Symptom)
+    },
+    // The end of the message, where its beginning was cut off.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["out of memory", "OutOfMemory"],
+        check: |text| has(text, "See documentation") && !is_quoted(text),
+        ..Sign::new("torch.oom_end", &["to avoid fragmentation. "], Weight::Symptom)
     },
     Sign {
         resource: Some(Resource::GpuMemory),
