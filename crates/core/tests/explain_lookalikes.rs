@@ -206,3 +206,21 @@ fn code_that_asks_and_people_who_ask_report_nothing() {
     assert!(nothing("IndexError: list index out of range\nMy machine has 8 GB, is that not enough memory?\n"));
     assert!(nothing("It hangs: no error, no out of memory, nothing in dmesg.\n"));
 }
+
+#[test]
+fn pages_that_explain_an_error_show_it_as_it_looks() {
+    let page = |headings: &str| format!("Out of room on a card\n{headings}\n{FULL}Lower the batch.\n");
+    assert!(nothing(&page("What this error means\nThe card is full.\n## Common causes")));
+    assert!(nothing(&page("Symptoms\n\n**Step-by-Step Fix:**")));
+    // One alone may stand in a report, and so may what reports have, too.
+    assert_eq!(said(&page("Common causes")).resource, Some(Resource::GpuMemory));
+    assert_eq!(said(&page("### Symptoms\n### Solutions")).resource, Some(Resource::GpuMemory));
+    assert!(nothing("Frequently Asked Questions\nWhy do I read \"CUDA out of memory\"?\nUse fewer samples.\n"));
+    let traced = format!(
+        "Why it happens\nCommon causes\nTraceback (most recent call last):\n  File \"a.py\", line 9, in <module>\n    main()\n  \
+         File \"a.py\", line 7, in main\n    loss.backward()\n{FULL}"
+    );
+    assert_eq!(cause(&traced), Some(Code::BatchTooLarge));
+    assert!(nothing("Symptom: DataLoader worker (pid ...) is killed by signal: Killed.\n"));
+    assert!(nothing("\"reason\": \"workers share memory; when /dev/shm is full, they crash\"\n"));
+}

@@ -94,6 +94,11 @@ fn a_worker_that_ran_out_of_time_was_not_killed_for_memory() {
 #[test]
 fn what_an_error_is_was_not_reported() {
     assert!(nothing("CUDA_ERROR_OUT_OF_MEMORY in this framework means the runtime found no room on the GPU.\n"));
+    assert!(nothing("CUDA_ERROR_OUT_OF_MEMORY does not mean that the card is too small.\n"));
+    assert!(nothing("CUDA out of memory happens when your GPU has no room left for a batch.\n"));
+    assert!(nothing("Release 4: MemoryErrors of large tables say which column was read.\n"));
+    assert!(nothing("# Start OOM-killed jobs again, with twice the memory\n"));
+    assert_eq!(cause("Last state: terminated, OOM-killed\n"), Some(Code::ContainerOrSchedulerLimit));
     assert!(nothing("Newcomers meet a common error: OutOfMemoryError: CUDA out of memory.\n"));
     assert!(nothing(
         "### Suggestion Description\nWith large images there is a **HIP out of memory**; use the host instead.\n"
@@ -112,4 +117,26 @@ fn a_message_may_be_cut_off_at_its_head() {
     let bold = "I tensorflow/core/common_runtime/bfc_allocator.cc:702] Stats: \n**Limit:                 5905580032\nInUse:                  5805580032\n\
                 W tensorflow/core/framework/op_kernel.cc:968] Resource exhausted: OOM when allocating tensor with shape[96,512,14,14]\n";
     assert_eq!(said(bold).numbers.capacity_bytes, Some(5_905_580_032));
+}
+
+#[test]
+fn the_c_library_speaks_other_languages() {
+    assert_eq!(said("bash: fork: 无法分配内存\n").resource, Some(Resource::HostMemory));
+    assert_eq!(cause("cp: 写入 'w.bin' 出错: 设备上没有空间\n"), Some(Code::DiskFull));
+    assert_eq!(cause("tar: w.bin: Auf dem Gerät ist kein Speicherplatz mehr verfügbar\n"), Some(Code::DiskFull));
+    // A measure of a library without models is an array.
+    let measure = "  File \"/opt/venv/lib/python3.11/site-packages/sklearn/metrics/_classification.py\", line 99, in log_loss\n    \
+                   loss = -(labels * np.log(predicted)).sum(axis=1)\nMemoryError: Unable to allocate 1.10 GiB for an array with shape \
+                   (420000, 352) and data type float64\n";
+    assert_ne!(cause(measure), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn texts_of_one_length_are_counted_by_their_letters() {
+    let texts = "MemoryError: Unable to allocate array with shape (30000, 2) and data type <U16000\n";
+    assert_eq!(said(texts).numbers.requested_bytes, Some(30_000 * 2 * 16_000 * 4));
+    // The last line of a traceback, with the remark that stands behind it.
+    let engine = " return engine.run_backward(  # calls into C++\n        ^^^^^^^^^^^^^^^^^^^^\nRuntimeError: MPS backend out of memory \
+                  (MPS allocated: 7.00 GB, other allocations: 1.50 GB, max allowed: 9.10 GB). Tried to allocate 640.00 MB on private pool.\n";
+    assert_eq!(cause(engine), Some(Code::BatchTooLarge));
 }

@@ -165,6 +165,9 @@ impl Case {
 /// Lines within which a pool says what it was asked for, after the device refused it.
 const POOL_FOLLOWS: u64 = 3;
 
+/// A page that explains an error shows a frame of it at most.
+const TRACED: usize = 2;
+
 /// Whether a line only names memory that ran out, in a list or a title: without a figure or the form of an error.
 fn is_mention(sighting: &Sighting) -> bool {
     let memory = matches!(sighting.sign.resource, Some(Resource::GpuMemory | Resource::HostMemory));
@@ -210,12 +213,22 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         })
     };
     let document = sightings.iter().any(|sighting| sighting.sign.id.starts_with("document."));
+    let headings = |id: &str| {
+        let mut texts: Vec<&str> = sightings.iter().filter(|seen| seen.sign.id == id).map(|seen| &*seen.text).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts.len()
+    };
+    // One such heading may stand in a report; two are those of a page that explains.
+    let explains = headings("document.article");
+    let article = explains >= 1 && explains + headings("article.part") >= 2;
     let told_of = |sighting: &Sighting| {
         let figures = sighting.numbers.requested_bytes.is_some() || sighting.numbers.shape.is_some();
         // Where nothing stands above a line, the frames below it are read, which are of another error.
         let lent = |other: &Sighting| other.line > sighting.last_line && other.frames == sighting.frames;
         let traced = !sighting.frames.is_empty() && !sightings.iter().any(lent);
-        document && sighting.sign.weight != Weight::Denial && !figures && !traced
+        let told = (document && !figures && !traced) || (article && sighting.frames.len() < TRACED);
+        told && sighting.sign.weight != Weight::Denial
     };
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);

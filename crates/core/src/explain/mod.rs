@@ -160,7 +160,7 @@ impl Seen {
                 && !has_any(text, sign.unless)
                 && (sign.check)(text)
                 && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text))
-                && !(sign.weight == Weight::Symptom && signs::quoted::is_added(text))
+                && !(sign.weight == Weight::Symptom && signs::quoted::is_never_said(text))
             {
                 found.push(sign);
             }

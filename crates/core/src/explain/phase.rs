@@ -269,6 +269,8 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     if on_host && has_any(&frame.file, &["transforms", "xgboost/data.py", "lightgbm/basic.py"]) {
         return Some(Phase::LoadData);
     }
+    // Measures of a library without models: a loss is an array there.
+    let measures = has_any(&frame.file, &["sklearn/metrics", "sklearn\\metrics", "scipy/", "scipy\\"]);
     // The text of a file, whose functions are called as those of a model are.
     if of_text(&frame.file) {
         return (on_host && has(function, "decode")).then_some(Phase::LoadData);
@@ -292,6 +294,7 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     let found = if library { by_name.or_else(by_code) } else { by_code().or(by_name) };
     let found = found.map(|rule| rule.phase).or_else(named);
     let found = found.or_else(|| by_file().map(|rule| rule.phase)).or_else(of_file);
+    let found = found.filter(|phase| !measures || *phase != Phase::Forward);
     // What is moved in a file of weights are weights, and in an optimizer's its state, whatever the variable is called.
     match found {
         Some(Phase::MoveData) if by_file().is_some_and(|rule| rule.phase == Phase::Update) => Some(Phase::Update),

@@ -124,8 +124,21 @@ pub fn named_type(text: &str) -> Option<&'static str> {
     TYPES.iter().find(|(name, _)| lower.starts_with(name)).map(|(name, _)| *name)
 }
 
-/// Bytes of one element.
+/// NumPy's type of texts of one length, as it writes it: `<U24`, `|S8`. Else `U16` would be an integer of 16 bits.
+pub fn text_type(text: &str) -> Option<&str> {
+    let code = after(text, "type")?.trim_start_matches(|c: char| c.is_whitespace() || ":='\"".contains(c));
+    let length = code.strip_prefix(['<', '>', '|'])?.strip_prefix(['U', 'S'])?;
+    let digits = length.len() - length.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    (digits > 0).then(|| &code[..2 + digits])
+}
+
+/// Bytes of one element. A letter of NumPy's takes four.
 pub fn element_bytes(dtype: &str) -> Option<u64> {
+    if let Some(length) = dtype.strip_prefix(['<', '>', '|']) {
+        let of_letter = if length.starts_with('U') { 4 } else { 1 };
+        let letters: u64 = length.strip_prefix(['U', 'S'])?.parse().ok()?;
+        return Some(letters.saturating_mul(of_letter));
+    }
     TYPES.iter().find(|(name, _)| *name == dtype).map(|(_, bytes)| *bytes)
 }
 
@@ -190,6 +203,11 @@ mod tests {
     fn types_and_their_bytes() {
         assert_eq!(dtype("and type float on /job"), Some("float"));
         assert_eq!(dtype("and data type float64"), Some("float64"));
+        assert_eq!(text_type("and data type <U16"), Some("<U16"));
+        assert_eq!(text_type("and data type |S7."), Some("|S7"));
+        assert_eq!(text_type("and data type uint16"), None);
+        assert_eq!(tensor_bytes(&[10, 3], "<U16"), Some(1920));
+        assert_eq!(tensor_bytes(&[10, 3], "|S7"), Some(210));
         assert_eq!(dtype("dtype=torch.bfloat16"), Some("bfloat16"));
         assert_eq!(dtype("this type of error"), None);
         assert_eq!(named_type("DT_HALF"), Some("half"));

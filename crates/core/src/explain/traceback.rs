@@ -102,7 +102,8 @@ pub fn frames(lines_all: &[&str]) -> Vec<Frame> {
 /// Whether a line that was pasted without its margin is code: `x = f(…)`, `return f(…)` or `a.b.f(…)`.
 fn is_statement(line: &str) -> bool {
     let name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_.[]".contains(c));
-    let line = line.trim();
+    // A remark behind the code is none of it.
+    let line = line.split("  #").find(|code| !code.trim().is_empty()).unwrap_or(line).trim();
     let assigned = line.split_once(" = ").filter(|(left, _)| left.split(", ").all(name)).map(|(_, right)| right);
     let method = Some(line).filter(|line| line.split('(').next().is_some_and(|function| function.contains('.')));
     let value = line.strip_prefix("return ").or(assigned).or(method);
@@ -376,6 +377,8 @@ mod tests {
     fn code_may_be_all_that_was_pasted() {
         assert_eq!(of("X = torch.cuda.FloatTensor(X)\n"), [one("", "", "X = torch.cuda.FloatTensor(X)")]);
         assert_eq!(of("return F.interpolate(x, size)"), [one("", "", "return F.interpolate(x, size)")]);
+        let remark = "return engine.run_backward(  # in C++";
+        assert_eq!(of(remark), [one("", "", remark)]);
         assert_eq!(of("lr = 0.1 (warm-up)"), []);
         assert_eq!(of("tokens per device = eight (of 8)"), []);
         assert_eq!(of("(devices, tokens) = (8, 1048576)"), []);

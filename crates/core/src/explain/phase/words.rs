@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
             "compute_gradients", "backward_pass", "clip_grad_norm_", "clip_grad_value_", "updateGradInput",
             "accGradParameters", "getTotalGradOutput",
         ],
-        code: &[".backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
+        code: &[".backward(", "run_backward(", "tape.gradient(", "value_and_grad", "jax.grad(", "compute_gradients("],
     },
     Rule {
         phase: Phase::LoadModel,

@@ -291,7 +291,10 @@ impl Sign {
     const fn oom_flag(self) -> Sign {
         Sign {
             unless: &[
-                "# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false", "OOMKilled:false",
+                // Such as a program is to care for.
+                "OOM-killed jobs", "OOM-killed pods", "OOM-killed containers", "OOM-killed tasks", "OOMKilled pods",
+                "OOM-killed processes", "# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false",
+                "OOMKilled: false", "OOMKilled:false",
             ],
             ..self
         }

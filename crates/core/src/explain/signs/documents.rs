@@ -1,7 +1,7 @@
-//! What shows that a text is no log: the forms that GitHub gives to requests, changes and releases.
+//! What shows that a text is no log: the forms that GitHub gives to requests, changes and releases, and the headings of pages that explain an error.
 //!
 //! In: headings. Out: signs that report nothing. Such a text speaks of failures that somebody had, or is to be spared: `case` takes no mention in it
-//! for one. A message with its figures or below its traceback is a report wherever it stands.
+//! for one. A message with its figures or below its traceback is a report wherever it stands, but in a page that explains it: that shows it as it looks.
 
 use super::super::sign::{Sign, Weight};
 
@@ -28,7 +28,32 @@ pub const SIGNS: &[Sign] = &[
             Weight::Context,
         )
     },
+    // Pages that explain an error, and show it as it looks.
+    Sign {
+        check: |text| stands_alone(text, EXPLAINS) || text.contains("What does the error mean"),
+        ..Sign::new("document.article", EXPLAINS, Weight::Context)
+    },
+    Sign {
+        check: |text| stands_alone(text, BESIDE) || text.trim_start_matches(['#', ' ']).starts_with("How to Fix "),
+        ..Sign::new("article.part", BESIDE, Weight::Context)
+    },
 ];
+
+/// Headings of those who explain errors.
+const EXPLAINS: &[&str] = &[
+    "Common Causes", "Step-by-Step Fix", "Why It Happens", "What This Error Means", "What does the error mean",
+    "Causes & Fixes", "Causes and Fixes", "Frequently Asked Questions", "Quick Answer",
+];
+
+/// Headings that stand beside those; reports have them, too.
+const BESIDE: &[&str] =
+    &["Symptoms", "Solutions", "TL;DR", "Possible Causes", "How to Fix", "Quick Fix", "Best Practices", "Prevention"];
+
+/// Whether a line is one of these, with nothing but the marks of a heading around it.
+fn stands_alone(text: &str, headings: &[&str]) -> bool {
+    let line = text.trim_matches(|c: char| c.is_whitespace() || "#*:_".contains(c));
+    headings.iter().any(|heading| line.eq_ignore_ascii_case(heading))
+}
 
 /// Whether a line is a heading of Markdown, or all in bold: `### Bug fixes`, `**Describe the solution you'd like**`. A sentence may say the same.
 fn is_heading(text: &str) -> bool {

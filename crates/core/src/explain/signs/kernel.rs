@@ -9,6 +9,7 @@ use super::super::sizes::{Quantity, after, has_any, has_word, number_after, quan
 /// How a shell says in its own language that a process was killed: English, Chinese, German, Russian, French, Italian, Polish, Japanese, Korean.
 const KILLED: &[&str] = &[
     "Killed", "已杀死", "Getötet", "Убито", "Tué", "Processus arrêté", "Ucciso", "Unicestwiony", "強制終了", "죽었음",
+    "已砍掉",
 ];
 
 /// Their signs.

@@ -85,6 +85,10 @@ pub const SIGNS: &[Sign] = &[
                 "Cannot allocate memory", "[Errno 12]", "ENOMEM", "memory exhausted", "failed to map segment",
                 "[WinError 1455]", "error code: <1455>", "Failed to allocate block of", "The paging file is too small",
                 "os error 1455", "malloc of size", "realloc of size", "Not enough memory", "bytes failed",
+                // The C library's own words for it in other languages.
+                "无法分配内存", "無法配置記憶體", "メモリを確保できません", "메모리를 할당할 수 없습니다",
+                "Impossible d'allouer de la mémoire", "No se pudo asignar memoria", "Невозможно выделить память",
+                "Nicht genügend Hauptspeicher verfügbar",
             ],
             Weight::Failure,
         )
@@ -154,6 +158,8 @@ impl Sign {
             unless: &[
                 "ArrowMemoryError", "_ArrayMemoryError", "OutOfMemoryError", "CudaMemoryError", "except MemoryError",
                 "Caught", "caught", "falling back", "raise MemoryError", "NoMemoryError", "InsufficientMemoryError",
+                // Several are spoken of, and none is raised.
+                "MemoryErrors",
                 // The system forbids memory that is written and run (`system.forbidden`).
                 "write+execute memory",
             ],
@@ -166,7 +172,7 @@ fn array(text: &str, numbers: &mut Numbers) {
     numbers.requested_bytes = numbers.requested_bytes.or_else(|| size_after(text, "Unable to allocate"));
     if numbers.shape.is_none() {
         numbers.shape = shapes::shape(text).or_else(|| shapes::list_after(text, "sizes="));
-        numbers.dtype = shapes::dtype(text).map(str::to_owned);
+        numbers.dtype = shapes::text_type(text).or_else(|| shapes::dtype(text)).map(str::to_owned);
     }
 }
 

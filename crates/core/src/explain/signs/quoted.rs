@@ -22,7 +22,8 @@ pub fn is_quoted(text: &str) -> bool {
     let documented = text.matches("``").count() >= 2 && !text.contains("```") && !pasted;
     documented
         || defines(line)
-        || is_added(line)
+        || is_never_said(line)
+        || searches(line)
         || helps(line)
         || is_code(line)
         || is_row(line)
@@ -31,14 +32,33 @@ pub fn is_quoted(text: &str) -> bool {
         || is_comment(line)
 }
 
+/// Whether a line is none that a process or a shell writes when it ends: for signs that are no messages.
+pub fn is_never_said(line: &str) -> bool {
+    is_added(line) || leaves_out(line)
+}
+
 /// A sentence that says what an error is. A message with its figures has happened, whatever is said of it.
 fn defines(line: &str) -> bool {
-    let words = [" means the ", " means that ", "a common error", "common error is", "Understanding the "];
+    let words = [
+        " means the ", " means that ", " does not mean ", "a common error", "common error is", "Understanding the ",
+        "happens when your GPU", "happens when the GPU", "occurs when your GPU", "occurs when the GPU",
+    ];
     has_any(line, &words) && !line.contains(|c: char| c.is_ascii_digit())
 }
 
+/// A command that looks for the words: `dmesg | grep -i 'killed process'`. What it found stands below it. A shell names
+/// one that was killed, too, so that this counts for messages alone.
+fn searches(line: &str) -> bool {
+    has_any(line, &["grep -", "grep '", "grep \""])
+}
+
+/// A message without its number, which nobody said: `DataLoader worker (pid ...) is killed by signal`.
+fn leaves_out(line: &str) -> bool {
+    has_any(line, &["(pid ...", "(pid …", "(pid(s) ..."])
+}
+
 /// A line of a list of changes, as it stands there: `+Exit code 137 is said of …`. A shell that shows its commands leaves a blank: `+ python train.py`.
-pub fn is_added(line: &str) -> bool {
+fn is_added(line: &str) -> bool {
     let Some(text) = line.strip_prefix('+') else { return false };
     text.starts_with("  ") || text.starts_with(|c: char| c.is_alphabetic() || "#`*|".contains(c))
 }
@@ -136,6 +156,8 @@ mod tests {
         assert!(is_quoted("+        if \"out of memory\" in str(error):"));
         assert!(is_quoted("> +    except torch.cuda.OutOfMemoryError:"));
         assert!(is_quoted("    # raise it if pods get OOMKilled"));
+        assert!(is_quoted("$ dmesg -T | egrep -i 'killed process|out of memory'"));
+        assert!(!is_quoted("Out of memory: Killed process 71 (grep) total-vm:84kB"));
         assert!(!is_quoted("+ RuntimeError: CUDA out of memory."));
         assert!(!is_quoted("# RuntimeError: CUDA out of memory."));
         assert!(!is_quoted("```RuntimeError: CUDA out of memory.```"));

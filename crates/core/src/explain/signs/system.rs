@@ -40,7 +40,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         resource: Some(Resource::SharedMemory),
         // The machine's own buses have errors, too.
-        unless: &["PCIe", "pcieport", "I2C", "USB"],
+        unless: &["PCIe", "pcieport", "I2C", "USB", "(pid ..."],
         ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom)
     },
     Sign {
@@ -54,11 +54,32 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "system.disk",
             &[
-                "No space left on device", "Disk quota exceeded", "[Errno 28]", "[Errno 122]", "ENOSPC",
-                "There is not enough space on the disk", "not enough disk space", "disk is full",
-                "Not enough disk space", "Not enough free disk space", "not enough free space", "[WinError 112]",
-                "database or disk is full", "os error 28", "insufficient disk space", "[Errno 27]",
+                "No space left on device",
+                "Disk quota exceeded",
+                "[Errno 28]",
+                "[Errno 122]",
+                "ENOSPC",
+                "There is not enough space on the disk",
+                "not enough disk space",
+                "disk is full",
+                "Not enough disk space",
+                "Not enough free disk space",
+                "not enough free space",
+                "[WinError 112]",
+                "database or disk is full",
+                "os error 28",
+                "insufficient disk space",
+                "[Errno 27]",
                 "more disk space than is available",
+                // The C library's own words for it in other languages.
+                "设备上没有空间",
+                "裝置上已無多餘空間",
+                "デバイスに空き領域がありません",
+                "장치에 남은 공간이 없음",
+                "Aucun espace disponible sur le périphérique",
+                "No queda espacio en el dispositivo",
+                "На устройстве не осталось свободного места",
+                "Auf dem Gerät ist kein Speicherplatz mehr verfügbar",
             ],
             Weight::Failure,
         )
@@ -206,7 +227,7 @@ impl Sign {
                 "No space left", "Errno 28", "ENOSPC", "not enough", "is full", "too small", "larger than",
                 "to resize", "insufficient", "failed to extend", "failed :", "Unable", "unable",
             ],
-            unless: &["is not a failure", "No such file", "because /dev/shm has only"],
+            unless: &["is not a failure", "No such file", "because /dev/shm has only", "when /dev/shm", "if /dev/shm"],
             read: segment,
             ..self
         }
