@@ -98,6 +98,8 @@ fn what_an_error_is_was_not_reported() {
     assert!(nothing("CUDA out of memory happens when your GPU has no room left for a batch.\n"));
     assert!(nothing("Release 4: MemoryErrors of large tables say which column was read.\n"));
     assert!(nothing("# Start OOM-killed jobs again, with twice the memory\n"));
+    assert!(nothing("If a worker is OOMKilled, the controller shows why.\n"));
+    assert_eq!(cause("If it helps: my worker is OOMKilled\n"), Some(Code::ContainerOrSchedulerLimit));
     assert_eq!(cause("Last state: terminated, OOM-killed\n"), Some(Code::ContainerOrSchedulerLimit));
     assert!(nothing("Newcomers meet a common error: OutOfMemoryError: CUDA out of memory.\n"));
     assert!(nothing(

@@ -163,8 +163,8 @@ pub(super) fn begins_training(line: &str) -> bool {
 pub(super) fn of_failure(line: &str) -> Option<Phase> {
     let said: Vec<String> = words(line).into_iter().take(4 * MOST_WORDS).collect();
     let model = any(&said, &["model", "models", "weights", "checkpoint", "engine", "session"]);
-    // What an engine computes in is made beside the weights: `failed to allocate compute buffers`.
-    if any(&said, &["compute"]) && any(&said, &["buffer", "buffers"]) {
+    // What an engine computes in is made beside the weights, by an allocator of its own: `failed to allocate compute buffers`.
+    if any(&said, &["compute", "gallocr"]) && any(&said, &["buffer", "buffers"]) {
         return Some(Phase::Forward);
     }
     // A server rehearses its largest batch: `Unable to warmup model`.
@@ -219,6 +219,10 @@ mod tests {
         );
         assert_eq!(of_failure("panicked at 'Unable to warmup model: Generation(…)'"), Some(Phase::Forward));
         assert_eq!(of_failure("llama_new_context: failed to allocate compute buffers"), Some(Phase::Forward));
+        assert_eq!(
+            of_failure("ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 9"),
+            Some(Phase::Forward)
+        );
         assert_eq!(
             of_failure("llama_init_from_model: failed to initialize: failed to allocate buffer for kv cache"),
             None

@@ -20,6 +20,8 @@ pub const SIGNS: &[Sign] = &[
         resource: LIMIT,
         cause: CODE,
         read: kubernetes,
+        // What holds for any container has happened to none: `If a container is OOMKilled, its reason is shown`.
+        check: |text| !["If a ", "If an ", "When a ", "When an "].iter().any(|start| text.starts_with(start)),
         ..Sign::new("kubernetes.oom_killed", &["OOMKilled", "OOMKilling", "OOM Killed", "OOM-killed"], Weight::Failure)
             .oom_flag()
     },

@@ -24,6 +24,7 @@ pub fn is_quoted(text: &str) -> bool {
         || defines(line)
         || is_never_said(line)
         || searches(line)
+        || is_change(line)
         || helps(line)
         || is_code(line)
         || is_row(line)
@@ -50,6 +51,18 @@ fn defines(line: &str) -> bool {
 /// one that was killed, too, so that this counts for messages alone.
 fn searches(line: &str) -> bool {
     has_any(line, &["grep -", "grep '", "grep \""])
+}
+
+/// How titles of changes begin: they say what is to be done about a failure.
+const CHANGES: &[&str] = &[
+    "Add", "Adds", "Allow", "Avoid", "Catch", "Detect", "Document", "Enable", "Expose", "Handle", "Implement",
+    "Improve", "Only", "Prevent", "Relaunch", "Report", "Restart", "Retry", "Show", "Support", "Surface", "Warn",
+];
+
+/// The title of a change: `# Handle OOMKilled workers`. A message with its figures has happened all the same.
+fn is_change(line: &str) -> bool {
+    let verb = line.strip_prefix("# ").and_then(|title| title.split_whitespace().next());
+    verb.is_some_and(|verb| CHANGES.contains(&verb)) && !line.contains(|c: char| c.is_ascii_digit())
 }
 
 /// A message without its number, which nobody said: `DataLoader worker (pid ...) is killed by signal`.
@@ -159,6 +172,8 @@ mod tests {
         assert!(is_quoted("$ dmesg -T | egrep -i 'killed process|out of memory'"));
         assert!(!is_quoted("Out of memory: Killed process 71 (grep) total-vm:84kB"));
         assert!(!is_quoted("+ RuntimeError: CUDA out of memory."));
+        assert!(is_quoted("# Handle CUDA out of memory in the worker"));
+        assert!(!is_quoted("# Handle it: CUDA out of memory. Tried to allocate 2.00 GiB"));
         assert!(!is_quoted("# RuntimeError: CUDA out of memory."));
         assert!(!is_quoted("```RuntimeError: CUDA out of memory.```"));
     }
