@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 import pytest
 from framework import run_script
 from keras_models import CASES
@@ -89,6 +90,13 @@ def brimful_command():
         return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def python_with_torch(tmp_path_factory):
+    """An interpreter for what plans PyTorch jobs: its copies have imported what takes most of the time of a small plan."""
+    modules = ("torch", "torch.fx.experimental.symbolic_shapes", "torch._dynamo", "transformers.models.auto.auto_factory")
+    return forked.Interpreter(tmp_path_factory.mktemp("python"), *modules)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,8 @@ Importing TensorFlow or PyTorch takes four seconds of CPU time, and the tests st
 environment. Out: what `subprocess.run` gives. For each environment that a framework or the C library reads when it is loaded there is one
 process that imports and waits; nothing is computed in it, so that no thread of a framework runs when it is copied.
 
+`Interpreter` is the same for a program that starts Python itself: a command to start in its place.
+
 Not for tests of what happens at import, of the command that starts a user's script, or of threads that a library starts when it is loaded.
 """
 
@@ -23,6 +25,8 @@ from pathlib import Path
 READ_AT_LOAD = ("KERAS_", "TF_ENABLE_", "TF_CPP_", "JAX_", "XLA_", "OMP_", "MALLOC_", "PYTHON", "OPENBLAS_", "CUDA_", "LD_")
 #: No environment is that large.
 REQUEST_BYTES = 1 << 20
+#: Runs this file under no file's name: who looks for a line of the user's among the callers does not find one here.
+NAMELESS = "import sys; del sys.argv[0]; exec(compile(open(sys.argv[0]).read(), '<forked>', 'exec'))"
 _LOCK = threading.Lock()
 _PARENTS = {}
 
@@ -41,6 +45,31 @@ def run(script, *args, env, timeout, modules=("keras",)):
             code = _wait(ours, command, timeout)
         out.seek(0), err.seek(0)
         return subprocess.CompletedProcess(command, code, out.read().decode(errors="replace"), err.read().decode(errors="replace"))
+
+
+class Interpreter:
+    """What is started as Python by a program that is given `path` for it, and `descriptor` (by `pass_fds`): modules are run in a copy of a
+    process that has imported `modules`, everything else by Python itself."""
+
+    def __init__(self, folder, *modules):
+        with _LOCK:
+            self.descriptor = _parent(modules, os.environ).fileno()
+        self.path = Path(folder) / "python"
+        # Python's own start takes as long as it can: this one needs no packages.
+        self.path.write_text(
+            f'#!/bin/sh\n[ "$1" = -m ] && exec {sys.executable} -I -S {__file__} {self.descriptor} "$@"\nexec {sys.executable} "$@"\n'
+        )
+        self.path.chmod(0o755)
+
+
+def _instead(parent, command):
+    """What such a copy ends with, whose streams are those of this process."""
+    ours, theirs = socket.socketpair()
+    request = json.dumps({"argv": command, "env": dict(os.environ), "cwd": os.getcwd()}).encode()
+    socket.send_fds(parent, [request], [1, 2, theirs.fileno()])
+    theirs.close()
+    code = _wait(ours, command, None)
+    return code if code >= 0 else 128 - code
 
 
 def _wait(answers, command, timeout):
@@ -63,7 +92,7 @@ def _parent(modules, env):
     if key not in _PARENTS:
         # Each request is one packet.
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, __file__, str(theirs.fileno()), *modules]
+        command = [sys.executable, "-c", NAMELESS, __file__, str(theirs.fileno()), *modules]
         process = subprocess.Popen(command, env=dict(env), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
         _PARENTS[key] = ours
@@ -106,9 +135,16 @@ def _become(request, outputs):
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
     sys.argv = request["argv"]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
+    sys.path[0] = request["cwd"] if sys.argv[0] == "-m" else str(Path(sys.argv[0]).parent)
 
 
 if __name__ == "__main__":
-    _become(*_serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]))
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    parent = socket.socket(fileno=int(sys.argv[1]))
+    if sys.argv[2:3] == ["-m"]:
+        sys.exit(_instead(parent, sys.argv[2:]))
+    _become(*_serve(parent, sys.argv[2:]))
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")

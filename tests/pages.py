@@ -19,6 +19,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 from conftest import BINARY, ROOT
 
 SETUPS = Path(__file__).parent / "page_setups"
@@ -124,7 +125,9 @@ def blocks_of(page: Path) -> list[Block]:
 class Session:
     """A folder in which a page is run, and the Python process that runs its Python."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, planner: forked.Interpreter):
+        """planner: what `brimful plan` runs PyTorch's models with."""
+        self.planner = planner
         self.folder, self.output = folder / "work", folder / "output"
         (folder / "bin").mkdir()
         (folder / "bin" / "brimful").symlink_to(BINARY)
@@ -134,7 +137,7 @@ class Session:
         self.environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-            "BRIMFUL_PYTHON": sys.executable,
+            "BRIMFUL_PYTHON": str(planner.path),
             "HOME": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -180,6 +183,7 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=LONGEST_SECONDS,
+            pass_fds=[self.planner.descriptor],
         )
         code = done.returncode
         return code if code >= 0 else 128 - code, done.stdout.decode(errors="replace")

@@ -47,8 +47,8 @@ def needs(page):
 
 
 @pytest.fixture
-def session(tmp_path):
-    made = Session(tmp_path)
+def session(tmp_path, python_with_torch):
+    made = Session(tmp_path, python_with_torch)
     yield made
     made.close()
 

@@ -50,11 +50,20 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(folder):
+def run(folder, python_with_torch):
     def run(*args):
         command = [str(BINARY), "plan", *map(str, args), "--device", "t4", "--format", "json"]
-        environment = {**os.environ, "BRIMFUL_PYTHON": sys.executable}
-        return subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        environment = {**os.environ, "BRIMFUL_PYTHON": str(python_with_torch.path)}
+        return subprocess.run(
+            command,
+            check=False,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            pass_fds=[python_with_torch.descriptor],
+        )
 
     return run
 

@@ -18,4 +18,4 @@ model = keras.Sequential(
 )
 model.compile("adam", "binary_crossentropy")
 
-model.fit(data, labels, batch_size=32_768, epochs=3, shuffle=False)
+model.fit(data, labels, batch_size=32_768, epochs=2, shuffle=False)

@@ -19,4 +19,4 @@ model = keras.Sequential(
 )
 model.compile("adam", "binary_crossentropy")
 
-brimful.keras.fit(model, data, labels, batch_size=32_768, epochs=3, shuffle=False)
+brimful.keras.fit(model, data, labels, batch_size=32_768, epochs=2, shuffle=False)

@@ -17,4 +17,4 @@ model = keras.Sequential(
 )
 model.compile("adam", "binary_crossentropy")
 
-model.fit(data, labels, batch_size=65_536, epochs=4, shuffle=False)
+model.fit(data, labels, batch_size=65_536, epochs=2, shuffle=False)

@@ -18,4 +18,4 @@ model = keras.Sequential(
 )
 model.compile("adam", "binary_crossentropy")
 
-brimful.keras.fit(model, data, labels, batch_size=65_536, epochs=4, shuffle=False)
+brimful.keras.fit(model, data, labels, batch_size=65_536, epochs=2, shuffle=False)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 torch.manual_seed(10)
-model = nn.Sequential(nn.Linear(10, 2_000), nn.ReLU(), nn.Linear(2_000, 100), nn.ReLU(), nn.Linear(100, 2))
+model = nn.Sequential(nn.Linear(10, 2_000), nn.ReLU(), nn.Linear(2_000, 10), nn.ReLU(), nn.Linear(10, 2))
 optimizer = torch.optim.Adam(model.parameters())
 loss_of = nn.MSELoss()
 batches = [(torch.rand(65_536, 10), torch.rand(65_536, 2)) for _ in range(2)]

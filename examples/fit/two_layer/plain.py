@@ -18,4 +18,4 @@ model = keras.Sequential(
 model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
 
 dataset = tf.data.Dataset.from_tensor_slices((data, labels)).batch(1024)
-model.fit(dataset, epochs=2)
+model.fit(dataset, epochs=1)

@@ -17,4 +17,4 @@ model = keras.Sequential(
 )
 model.compile("adam", "binary_crossentropy", metrics=["accuracy"])
 
-brimful.keras.fit(model, data, labels, batch_size=1024, epochs=2, shuffle=False)
+brimful.keras.fit(model, data, labels, batch_size=1024, epochs=1, shuffle=False)
