@@ -115,7 +115,6 @@ def propose(model: Any, batch: Any, loss: Any, optimizer: Any, precision: str, r
     device = guard.device_of(model)
     on_gpu = device.type == "cuda"
     with_batch = room_bytes + batch_bytes(batch, device)
-    free_bytes = memory.host_room_bytes()
     try:
         from . import api
 
@@ -124,8 +123,8 @@ def propose(model: Any, batch: Any, loss: Any, optimizer: Any, precision: str, r
             return Proposal(asked, room_bytes)
         if not on_gpu:
             # What was imported and started for the plan, the step cannot have: some hundred MiB of address space, where that is limited.
-            taken_bytes = max(0, free_bytes - memory.host_room_bytes())
-            room_bytes, with_batch = max(0, room_bytes - taken_bytes), max(0, with_batch - taken_bytes)
+            room_bytes = min(room_bytes, memory.host_room_bytes() + own_bytes(model, optimizer))
+            with_batch = room_bytes + batch_bytes(batch, device)
         whole = Proposal(asked, with_batch, plan, on_gpu)
         if asked == 1 or (plan.fits if on_gpu else whole.need_bytes(asked) <= with_batch):
             return whole
