@@ -95,8 +95,7 @@ def brimful_command():
 @pytest.fixture(scope="session")
 def python_with_torch(tmp_path_factory):
     """An interpreter for what plans PyTorch jobs: its copies have imported what takes most of the time of a small plan."""
-    modules = ("torch", "torch.fx.experimental.symbolic_shapes", "torch._dynamo", "transformers.models.auto.auto_factory")
-    return forked.Interpreter(tmp_path_factory.mktemp("python"), *modules)
+    return forked.Interpreter(tmp_path_factory.mktemp("python"), *forked.PLANNING_TORCH)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,8 @@ from pathlib import Path
 
 #: What is read when a library is loaded, and not when it is used.
 READ_AT_LOAD = ("KERAS_", "TF_ENABLE_", "TF_CPP_", "JAX_", "XLA_", "OMP_", "MALLOC_", "PYTHON", "OPENBLAS_", "CUDA_", "LD_")
+#: What takes most of the time of a small plan of a PyTorch model.
+PLANNING_TORCH = ("torch", "torch.fx.experimental.symbolic_shapes", "torch._dynamo", "transformers.models.auto.auto_factory")
 #: No environment is that large.
 REQUEST_BYTES = 1 << 20
 #: Runs this file under no file's name: who looks for a line of the user's among the callers does not find one here.

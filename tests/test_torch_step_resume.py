@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
+import forked
 import pytest
 import torch
 
@@ -39,21 +38,25 @@ torch.save([parameter.detach() for parameter in model.parameters()], f"{folder}/
 
 
 def run(folder: Path, kill_at: int) -> int:
+    script = folder / "job.py"
+    script.write_text(JOB)
     environment = {**os.environ, "BRIMFUL_CACHE": str(folder / "cache")}
-    job = subprocess.run(
-        [sys.executable, "-c", JOB, str(folder), str(kill_at)], env=environment, capture_output=True, text=True, timeout=300
-    )
+    job = forked.run(script, folder, kill_at, env=environment, timeout=300, modules=forked.PLANNING_TORCH)
     assert job.returncode in (0, -signal.SIGKILL), job.stderr[-3000:]
     return job.returncode
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Where a job is that nobody killed."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert run(folder, 0) == 0
+    return folder
+
+
 @pytest.mark.parametrize("kill_at", [3, 6])
-def test_a_killed_job_goes_on_from_its_checkpoint(tmp_path, kill_at):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for folder in (whole, killed):
-        folder.mkdir()
-    assert run(whole, 0) == 0
-    assert run(killed, kill_at) == -signal.SIGKILL
-    assert run(killed, 0) == 0
-    for expected, got in zip(torch.load(whole / "end.pt"), torch.load(killed / "end.pt")):
+def test_a_killed_job_goes_on_from_its_checkpoint(whole, tmp_path, kill_at):
+    assert run(tmp_path, kill_at) == -signal.SIGKILL
+    assert run(tmp_path, 0) == 0
+    for expected, got in zip(torch.load(whole / "end.pt"), torch.load(tmp_path / "end.pt")):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
