@@ -93,18 +93,7 @@ def run(folder, python_with_torch):
     """Runs `brimful plan` in the folder of the user's code, with a Python that has imported what it will."""
 
     def run(*args, python=python_with_torch.path, **environment):
-        command = [str(BINARY), "plan", *map(str, args)]
-        environment = {**os.environ, "BRIMFUL_PYTHON": str(python), **environment}
-        return subprocess.run(
-            command,
-            check=False,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            pass_fds=[python_with_torch.descriptor],
-        )
+        return python_with_torch.run(BINARY, "plan", *args, cwd=folder, BRIMFUL_PYTHON=python, **environment)
 
     return run
 

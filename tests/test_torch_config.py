@@ -1,7 +1,6 @@
 """`brimful plan config.json`: models of transformers from their configuration alone, without weights and without the network."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -52,18 +51,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder, python_with_torch):
     def run(*args):
-        command = [str(BINARY), "plan", *map(str, args), "--device", "t4", "--format", "json"]
-        environment = {**os.environ, "BRIMFUL_PYTHON": str(python_with_torch.path)}
-        return subprocess.run(
-            command,
-            check=False,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            pass_fds=[python_with_torch.descriptor],
-        )
+        return python_with_torch.run(BINARY, "plan", *args, "--device", "t4", "--format", "json", cwd=folder)
 
     return run
 
