@@ -7,6 +7,7 @@ try, no size changes: everything must equal a plain loop of PyTorch's.
 """
 
 import copy
+import ctypes
 import json
 import os
 import subprocess
@@ -21,6 +22,8 @@ resource = pytest.importorskip("resource")
 FAILURES, PASSING = 60, 16
 #: Enough for Python itself, less than any tensor of the job.
 LEFT_BYTES = 3 << 19
+#: The least that must be refused: less than any tensor that the steps of the plan ask for where they are to fail.
+REFUSED_BYTES = LEFT_BYTES + (1 << 18)
 ROWS, FEATURES, HIDDEN = 96, 48, 8192
 
 
@@ -31,6 +34,9 @@ class Memory:
         self.limit = self.used() + extra_bytes
         resource.setrlimit(resource.RLIMIT_AS, (self.limit, self.limit))
         self.hog = None
+        self.pieces = []
+        self.c = ctypes.CDLL(None)
+        self.c.malloc.restype, self.c.malloc.argtypes, self.c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 
     @staticmethod
     def used():
@@ -41,9 +47,14 @@ class Memory:
 
         if self.hog is None:
             self.hog = mmap.mmap(-1, self.limit - self.used() - LEFT_BYTES)
+            # What the C library has kept of freed memory needs no system: a tensor may fit into it, so it is taken, too.
+            while piece := self.c.malloc(REFUSED_BYTES):
+                self.pieces.append(piece)
 
     def give_back(self):
         if self.hog is not None:
+            while self.pieces:
+                self.c.free(self.pieces.pop())
             self.hog.close()
             self.hog = None
 
