@@ -5,7 +5,8 @@
 //! of the kernels that one result makes ready, the last runs on the same thread and the others go to the front of the
 //! thread's queue, from whose back an idle thread steals. A buffer is freed when its last reader has run, and a kernel
 //! takes over an input's buffer when it is the last reader. A result with many readers hands them out in an order that differs
-//! from one start of the program to the next.
+//! from one start of the program to the next. A GPU's kernels, which the host only queues, all stay on the thread that made them
+//! ready and run first come, first served.
 //!
 //! How long each kernel runs is an estimate, so the order is one of several that really happen: `seed` picks one. Not
 //! counted: bookkeeping of the executor itself, and tensors of a few bytes such as shapes and loop counters.
@@ -62,6 +63,32 @@ mod tests {
             work: Size::ZERO,
             after: &[],
         })
+    }
+
+    /// The sizes of what is made, in order: one result has three readers, and what each makes has one.
+    fn order_of_three(batch: Option<u64>, threads: usize, seed: u64) -> Vec<u64> {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[1]), DType::Float32);
+        let root = tensor(&mut graph, "Neg", x, 1);
+        let first = [110, 120, 130].map(|elements| tensor(&mut graph, "Neg", root, elements));
+        for (index, value) in first.into_iter().enumerate() {
+            tensor(&mut graph, "Neg", value, 111 + 10 * index as u64);
+        }
+        let trace =
+            Prepared::new(&graph, batch, Vec::new()).run(Execution { threads, steps: 1, from_start: false, seed });
+        let made = trace.events.iter().filter_map(|event| match event {
+            Event::Alloc { size, .. } if size.at(1) >= 400 => Some(size.at(1) / 4),
+            _ => None,
+        });
+        made.collect()
+    }
+
+    #[test]
+    fn a_gpus_kernels_run_first_come_first_served_and_a_cpus_follow_the_last_reader() {
+        for seed in 0..5 {
+            assert_eq!(order_of_three(None, 2, seed), [110, 120, 130, 111, 121, 131]);
+            assert_eq!(order_of_three(Some(1), 1, seed), [130, 131, 120, 121, 110, 111]);
+        }
     }
 
     /// Sizes of what the readers of one result make, in the order of each of two steps.

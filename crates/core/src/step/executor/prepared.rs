@@ -40,7 +40,7 @@ pub struct Prepared {
 /// A node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    /// Nanoseconds; 0 for kernels that run at once on the thread that made them ready.
+    /// Nanoseconds.
     pub(super) cost_ns: u64,
     first_edge: u32,
     first_output: u32,
@@ -49,6 +49,9 @@ pub(super) struct Call {
     extra: u32,
     pub(super) in_place: InPlace,
     pub(super) phase: Phase,
+    /// Whether another thread may be asked to run it. The others run at once on the thread that made them ready: those that
+    /// cost next to nothing, and on a GPU all of them (tensorflow/core/framework/op_kernel.cc, `expensive_`).
+    pub(super) dear: bool,
 }
 
 const NO_EXTRA: u32 = u32::MAX;
@@ -91,8 +94,8 @@ pub(super) struct Kept {
 
 impl Prepared {
     /// Reads the graph's nodes once: they are many times the room of all that is kept of them. With a batch, kernels take as
-    /// long as they do on a CPU at that batch; without, each takes as long as it takes to queue it on a GPU. `layers` are the
-    /// layers' paths.
+    /// long as they do on a CPU at that batch; without, each takes as long as it takes to queue it on a GPU, and all run
+    /// [first come, first served](Prepared::first_come_first_served). `layers` are the layers' paths.
     pub fn new(graph: &Graph, batch: Option<u64>, layers: Vec<Arc<str>>) -> Prepared {
         let (nodes, variables) = (graph.nodes.len(), graph.variables.len());
         let mut prepared = Prepared {
@@ -135,9 +138,19 @@ impl Prepared {
             extra: NO_EXTRA,
             in_place: InPlace::No,
             phase: Phase::Setup,
+            dear: false,
         });
         prepared.read_inputs(graph, &dependencies);
-        prepared
+        if batch.is_some() { prepared } else { prepared.first_come_first_served() }
+    }
+
+    /// The same where no kernel is worth another thread: on a GPU, and on a CPU in a session that runs in its caller's thread.
+    #[must_use]
+    pub fn first_come_first_served(mut self) -> Prepared {
+        for call in &mut self.calls {
+            call.dear = false;
+        }
+        self
     }
 
     fn push(&mut self, node: &Node, batch: Option<u64>) {
@@ -171,6 +184,7 @@ impl Prepared {
             extra,
             in_place: node.in_place,
             phase: node.phase,
+            dear: !node.free,
         });
     }
 

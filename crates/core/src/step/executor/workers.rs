@@ -95,7 +95,7 @@ impl Workers {
         let worker = &mut self.workers[worker];
         let mut dear = None;
         for &node in ready {
-            if prepared.call(node).cost_ns == 0 {
+            if !prepared.call(node).dear {
                 worker.inline.push_back(node);
             } else if let Some(previous) = dear.replace(node) {
                 worker.queue.push_front(previous);
