@@ -1,7 +1,7 @@
 //! `brimful accuracy`: every measured run against its prediction.
 //!
 //! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` (or `.keras`) under a folder of fixtures. Out: a table in Markdown: error of each row,
-//! then median, 90th percentile, worst, and how many are predicted too low. Rows are predicted as `plan --device cpu` does.
+//! then median, 90th percentile, worst, how many are predicted too low, and how many need more than the range has. Rows are predicted as `plan --device cpu` does.
 //! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
 
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::model::OptimizerConfig;
 use brimful_core::plan::{CPU_THREADS, ModelChange, Request, plan};
+use brimful_core::report::Peak;
 use brimful_core::step::{Job, Mode, Processor};
 use serde_json::Value;
 
@@ -36,6 +37,8 @@ struct Row {
     precision: String,
     measured_bytes: u64,
     predicted_bytes: u64,
+    /// The upper end of the range, which a verdict uses.
+    high_bytes: u64,
 }
 
 impl Row {
@@ -93,12 +96,12 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
         .map(|(folder, ending)| fixtures.join("models").join(folder).join(format!("{name}.{ending}")))
         .find(|path| path.is_file());
     let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
-    let predicted_bytes = predict(&path, batch, &optimizer, &precision)?;
-    Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes })
+    let Peak { allocated_bytes, high_bytes, .. } = predict(&path, batch, &optimizer, &precision)?;
+    Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes: allocated_bytes, high_bytes })
 }
 
 /// What `brimful plan --device cpu` answers. A file that is compiled with the row's optimizer says its settings, too.
-fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<u64> {
+fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<Peak> {
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, overrides: Vec::new() };
@@ -123,7 +126,7 @@ fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow:
         held_by_others_bytes: 0,
         precision: precision.to_owned(),
     })?;
-    Ok(report.peak.allocated_bytes)
+    Ok(report.peak)
 }
 
 fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
@@ -163,6 +166,16 @@ fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
         at(1.0).unwrap_or(0.0),
         under,
         far_under,
+    )?;
+    let above = |factor: f64| {
+        let needed_more = |row: &&Row| !row.small() && row.measured_bytes as f64 > row.high_bytes as f64 * factor;
+        rows.iter().filter(needed_more).count()
+    };
+    writeln!(
+        text,
+        "A verdict uses the upper end of the range: {} of them needed more than that, {} by more than 5 %.\n",
+        above(1.0),
+        above(1.05),
     )?;
     Ok(())
 }
