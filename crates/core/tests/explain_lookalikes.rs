@@ -3,21 +3,11 @@
 //! In: texts in the form that programs and people give them, with figures and names of our own, each beside one that does report a failure. Checked: that
 //! the one names nothing, and that the other still does.
 
-use brimful_core::explain::{Code, Explanation, Resource, explain};
+#[path = "support/explained.rs"]
+mod explained;
 
-fn said(log: &str) -> Explanation {
-    explain(log.as_bytes())
-}
-
-fn cause(log: &str) -> Option<Code> {
-    said(log).cause.map(|cause| cause.code)
-}
-
-/// Nothing ran out, and no cause of memory is named.
-fn nothing(log: &str) -> bool {
-    let said = said(log);
-    said.resource.is_none() && said.cause.is_none_or(|cause| cause.code == Code::NotMemory)
-}
+use brimful_core::explain::{Code, Resource};
+use explained::{cause, nothing, said};
 
 const FULL: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.12 GiB (GPU 0; 11.91 GiB total capacity; 10.02 GiB already allocated; \
                     744.00 MiB free; 10.41 GiB reserved in total by PyTorch)\n";
