@@ -126,10 +126,7 @@ fn limits_of_other_kinds_have_their_own_words() {
         Some(Code::Threads)
     );
     let join = "SparkException: Not enough memory to build and broadcast the table to all worker nodes.\n";
-    assert_eq!(
-        (said(join).resource, cause(join)),
-        (Some(Resource::ContainerLimit), Some(Code::ContainerOrSchedulerLimit))
-    );
+    assert_eq!((said(join).resource, cause(join)), (Some(Resource::HostMemory), Some(Code::ContainerOrSchedulerLimit)));
 }
 
 #[test]

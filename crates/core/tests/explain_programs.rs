@@ -305,7 +305,7 @@ fn a_pool_on_a_device_is_not_the_heap_of_java() {
     let spark = "java.lang.OutOfMemoryError: Could not allocate native memory: std::bad_alloc: RMM failure at:/rmm/arena.hpp:382: Maximum pool size \
                  exceeded\n";
     assert_eq!(said(spark).resource, Some(Resource::GpuMemory));
-    assert_eq!(said("java.lang.OutOfMemoryError: Java heap space\n").resource, Some(Resource::ContainerLimit));
+    assert_eq!(said("java.lang.OutOfMemoryError: Java heap space\n").resource, Some(Resource::HostMemory));
 }
 
 #[test]

@@ -107,7 +107,9 @@ impl Case {
             .place
             .clone()
             .filter(|_| !vanished)
-            .or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()));
+            .or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()))
+            // The frames around a program of Java's are of whoever called it.
+            .filter(|_| first.sign.id != "java.heap");
         case.numbers = numbers;
         case.resource = resource;
         case

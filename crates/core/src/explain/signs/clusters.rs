@@ -146,8 +146,9 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // The heap is memory of the process; how much of the machine's it may have was set when it was started.
     Sign {
-        resource: LIMIT,
+        resource: Some(Resource::HostMemory),
         cause: CODE,
         ..Sign::new(
             "java.heap",

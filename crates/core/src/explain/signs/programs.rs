@@ -64,7 +64,7 @@ pub const SIGNS: &[Sign] = &[
     },
     // Of the heap that Java is given; the last of several options holds, and the first that is seen is kept.
     Sign {
-        resource: LIMIT,
+        resource: HOST,
         read: |text, numbers| {
             let limit = after(text, "-Xmx").filter(|tail| tail.starts_with(|c: char| c.is_ascii_digit()));
             numbers.capacity_bytes =
