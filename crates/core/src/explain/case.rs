@@ -9,6 +9,7 @@ use super::phase::{Phase, Place};
 use super::remedies::For;
 use super::shapes;
 use super::sign::{Numbers, Resource, Sign, Weight};
+use super::signs::talk::is_sentence;
 use super::sizes::has_any;
 use super::traceback::Frame;
 
@@ -177,6 +178,11 @@ fn is_mention(sighting: &Sighting) -> bool {
     memory && !reported && sighting.sign.cause.is_none() && sighting.numbers.count() == 0
 }
 
+/// Whether a person says in general words that the host's memory ran out.
+fn is_opinion(sighting: &Sighting) -> bool {
+    sighting.sign.id == "anybody.host" && sighting.numbers.count() == 0 && is_sentence(&sighting.text)
+}
+
 /// Whether an error is no consequence of one before it: what a process says that lost another one, or was given nothing by it, is.
 fn is_of_its_own(error: &str) -> bool {
     let own = ["KeyError", "IndexError", "FileNotFoundError", "ImportError", "ModuleNotFoundError", "NameError"];
@@ -232,6 +238,11 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         let told = (document && !figures && !traced) || (article && sighting.frames.len() < TRACED);
         told && sighting.sign.weight != Weight::Denial
     };
+    let kills = ["shell.killed", "process.killed", "process.exit_code"];
+    let killed = sightings.iter().any(|other| kills.contains(&other.sign.id));
+    let reported = sightings.iter().any(|other| {
+        other.sign.weight == Weight::Failure && !is_mention(other) && !told_of(other) && !outlived.has(other)
+    });
     let score = |index: usize, sighting: &Sighting| -> Option<(u32, usize)> {
         let after_assertion = assertion.is_some_and(|at| at < index);
         let class = match sighting.sign.weight {
@@ -243,12 +254,17 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
             _ if resumed && ["dask.paused", "dask.near_limit"].contains(&sighting.sign.id) => return None,
             // What is only mentioned gives way to the error that a traceback ends in.
             Weight::Failure if is_mention(sighting) && other_error_after(sighting) => 25,
+            // And to a report, which has figures or the form of an error.
+            Weight::Failure if is_mention(sighting) && reported => 44,
+            // What a person calls it gives way to what killed the process.
+            Weight::Failure if killed && is_opinion(sighting) => 39,
             // General words give way to whoever knows the program, and to what explains them.
             Weight::Failure if sighting.sign.id.starts_with("anybody.") && after_assertion => 20,
             Weight::Failure
                 if sighting.sign.id.starts_with("anybody.") && sighting.numbers.requested_bytes.is_none() =>
             {
-                45
+                // What a program says, before what a person says of it.
+                45 + u32::from(has_any(&sighting.text, &["what()", "Error", "error:", "fail"]))
             }
             Weight::Failure if sighting.sign.id.starts_with("anybody.") => 65,
             // A pool that asks the device for more asks for much more than it was asked for.

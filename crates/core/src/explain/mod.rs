@@ -161,6 +161,7 @@ impl Seen {
                 && (sign.check)(text)
                 && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text))
                 && !(sign.weight == Weight::Symptom && signs::quoted::is_never_said(text))
+                && !(matches!(sign.weight, Weight::Failure | Weight::Symptom) && signs::talk::is_talk(sign, text))
             {
                 found.push(sign);
             }

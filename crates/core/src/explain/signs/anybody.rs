@@ -8,6 +8,7 @@ use super::super::sizes::{
     after, bytes_after, has, has_any, has_word_of, number_after, quantity, size_after, size_before,
 };
 use super::quoted::MANUALS;
+use super::talk::is_own;
 use crate::bytes::MIB;
 
 /// Words that say the memory is an accelerator's.
@@ -206,7 +207,7 @@ fn says_so(text: &str) -> bool {
         return false;
     }
     // A sentence of a manual names an error, too; an allocator's own message has its figure.
-    let asked = text.trim_end().ends_with('?');
+    let asked = text.trim_end().ends_with('?') && !(is_own(text) && has(text, "error"));
     let told = (asked || has_any(text, MANUALS)) && !has(text, "allocat");
     !told && (has_any(text, &failed) || (short && !has_any(text, &advice)))
 }

@@ -20,6 +20,17 @@ pub const SIGNS: &[Sign] = &[
             Weight::Context,
         )
     },
+    // Titles with a mark that says what they are: `[Feature] …`, `feat(cli): …`. Those of reports have `[Bug]`, or none.
+    Sign { check: is_marked, ..Sign::new("document.marked", MARKS, Weight::Context) },
+    // What stands below is to be done, or shows how an error looks.
+    Sign {
+        check: |text| stands_alone(text, PLANS) || asks_what_it_means(text),
+        ..Sign::new(
+            "document.plan",
+            &["Acceptance Criteria", "Example error", "Definition of Done", " mean?"],
+            Weight::Context,
+        )
+    },
     Sign {
         check: is_heading,
         ..Sign::new(
@@ -38,6 +49,27 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new("article.part", BESIDE, Weight::Context)
     },
 ];
+
+/// Marks of titles of wishes and changes.
+const MARKS: &[&str] = &[
+    "[feature]", "[feature request]", "[feature-request]", "[rfc]", "[proposal]", "[enhancement]", "[docs]", "[doc]",
+    "feat:", "feat(", "fix:", "fix(", "docs:", "docs(", "chore:", "chore(", "refactor:", "refactor(", "perf:", "perf(",
+];
+
+/// Whether a title begins with one of them, in whatever case. With a scope in brackets a colon follows: `fix(io): …`; code has none.
+fn is_marked(text: &str) -> bool {
+    let title = text.trim_start_matches(['#', ' ']).to_ascii_lowercase();
+    MARKS.iter().any(|mark| title.starts_with(mark) && (!mark.ends_with('(') || title.contains("): ")))
+}
+
+/// Headings of plans and of collections of errors.
+const PLANS: &[&str] = &["Acceptance Criteria", "Example error", "Example errors", "Definition of Done"];
+
+/// `What does "oom-kill" mean?`
+fn asks_what_it_means(text: &str) -> bool {
+    let line = text.trim_matches(|c: char| c.is_whitespace() || "#*".contains(c));
+    line.starts_with("What does ") && line.ends_with(" mean?")
+}
 
 /// Headings of those who explain errors.
 const EXPLAINS: &[&str] = &[

@@ -5,6 +5,7 @@
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{Quantity, after, has_any, has_word, number_after, quantity, size_after};
+use super::talk::is_own;
 
 /// How a shell says in its own language that a process was killed: English, Chinese, German, Russian, French, Italian, Polish, Japanese, Korean.
 const KILLED: &[&str] = &[
@@ -257,7 +258,9 @@ fn shell(text: &str) -> bool {
         "signal: killed",
     ];
     let said = shells.iter().any(|start| line.contains(start)) || line.ends_with("Killed: 9");
-    alone || abroad || numbered || of_job || said
+    // Whoever had it tells what was there: `I get the error "killed"`.
+    let told = has_any(line, &["\"killed\"", "'killed'", "`killed`"]) && is_own(line);
+    told || alone || abroad || numbered || of_job || said
 }
 
 /// Words of a line of a shell's that says who was killed: where, which process, and the start of its command.
@@ -311,7 +314,10 @@ fn killed_code(text: &str) -> Option<i64> {
 /// Whether a line says what such a code means: `Exit Code 137: the container was ended by`, `exit code 137 means that`.
 fn explains(text: &str) -> bool {
     let Some((_, tail)) = text.split_once("137") else { return false };
-    let verbs = ["means", "indicates", "signifies", "usually", "typically", "is the", "is a", "often", "occurs"];
+    let verbs = [
+        "means", "indicates", "signifies", "implies", "suggests", "usually", "typically", "commonly", "is the", "is a",
+        "often", "occurs",
+    ];
     let defined = tail.strip_prefix(": ").is_some_and(|tail| tail.split(' ').count() > 4);
     defined || verbs.iter().any(|verb| tail.trim_start().starts_with(verb))
 }

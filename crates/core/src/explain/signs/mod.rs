@@ -16,6 +16,7 @@ pub mod numpy;
 pub mod programs;
 pub mod quoted;
 pub mod system;
+pub mod talk;
 pub mod tensorflow;
 pub mod tensorrt;
 pub mod torch;

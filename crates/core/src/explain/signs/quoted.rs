@@ -6,6 +6,7 @@
 
 use super::super::excerpt::Excerpt;
 use super::super::sizes::has_any;
+use super::talk::is_own;
 
 /// How lines of Python begin that name an exception or a message, and are neither.
 const CODE: &[&str] = &[
@@ -25,6 +26,7 @@ pub fn is_quoted(text: &str) -> bool {
         || is_never_said(line)
         || searches(line)
         || is_change(line)
+        || is_entry(line)
         || helps(line)
         || is_code(line)
         || is_row(line)
@@ -55,14 +57,36 @@ fn searches(line: &str) -> bool {
 
 /// How titles of changes begin: they say what is to be done about a failure.
 const CHANGES: &[&str] = &[
-    "Add", "Adds", "Allow", "Avoid", "Catch", "Detect", "Document", "Enable", "Expose", "Handle", "Implement",
-    "Improve", "Only", "Prevent", "Relaunch", "Report", "Restart", "Retry", "Show", "Support", "Surface", "Warn",
+    "Add", "Adds", "Allow", "Avoid", "Better", "Catch", "Check", "Detect", "Document", "Enable", "Expose", "Fix",
+    "Handle", "Ignore", "Implement", "Improve", "Include", "Indicate", "Make", "Only", "Prevent", "Propagate",
+    "Reduce", "Relaunch", "Report", "Restart", "Retry", "Return", "Set", "Show", "Skip", "Support", "Surface", "Treat",
+    "Understand", "Use", "Warn",
 ];
 
-/// The title of a change: `# Handle OOMKilled workers`. A message with its figures has happened all the same.
+/// How titles of pages begin that teach what to do about one.
+const LESSONS: &[&str] = &[
+    "Avoiding", "Debugging", "Deciphering", "Demystifying", "Diagnosing", "Fixing", "Handling", "Overcoming",
+    "Preventing", "Resolving", "Solving", "Tackling", "Troubleshooting", "Understanding",
+];
+
+/// The title of a change or of a lesson: `# Handle OOMKilled workers`, `Fixing CUDA out of memory`. A message with its figures has happened all the same.
 fn is_change(line: &str) -> bool {
-    let verb = line.strip_prefix("# ").and_then(|title| title.split_whitespace().next());
-    verb.is_some_and(|verb| CHANGES.contains(&verb)) && !line.contains(|c: char| c.is_ascii_digit())
+    let first = |title: &str| title.split_whitespace().next().unwrap_or("").to_owned();
+    let change = line.strip_prefix("# ").map(first).is_some_and(|verb| CHANGES.contains(&verb.as_str()));
+    let title = line.trim_start_matches(['#', ' ']);
+    let lesson = LESSONS.contains(&first(title).as_str())
+        || ["How to Fix ", "How to fix ", "How to Resolve "].iter().any(|start| title.starts_with(start));
+    (change && !line.contains(|c: char| c.is_ascii_digit())) || (lesson && !line.contains("ried to allocate"))
+}
+
+/// An entry of a list that says what a word means: `• OUT_OF_MEMORY: the job used more than it had asked for`. An error's own name is followed by what it
+/// says, and a message has its figures.
+fn is_entry(line: &str) -> bool {
+    const FEWEST_WORDS: usize = 6;
+    let Some(entry) = ["• ", "- ", "* ", "· "].iter().find_map(|mark| line.strip_prefix(mark)) else { return false };
+    let Some((word, meaning)) = entry.split_once(": ") else { return false };
+    let told = meaning.split_whitespace().count() >= FEWEST_WORDS && meaning.starts_with(|c: char| c.is_lowercase());
+    told && !has_any(word, &["error", "exception", "warn"]) && !meaning.contains(|c: char| c.is_ascii_digit())
 }
 
 /// A message without its number, which nobody said: `DataLoader worker (pid ...) is killed by signal`.
@@ -97,6 +121,13 @@ pub const MANUALS: &[&str] = &[
     "you may get", "you might get",
 ];
 
+/// How a page brings in what an error looks like. Whoever had it says so of himself.
+const SHOWS: &[&str] = &[
+    "such as this:", "such as:", "error like", "errors like", "message like", "messages like", "looks like this",
+    "look like this", "similar to this:", "similar to the following:", "for example:", "might look like",
+    "may look like", "usually look like", "typically see", "will see", "you'll see", "commonly appears as",
+];
+
 /// Lines of a sample that are looked through for where it begins.
 const LONGEST_SAMPLE: usize = 40;
 
@@ -106,6 +137,11 @@ pub fn is_sample(excerpt: &Excerpt) -> bool {
     let own = indent(&excerpt.line.text);
     let mut above = excerpt.before.iter().rev().map(|line| line.text.as_str()).take(LONGEST_SAMPLE);
     // Where the block begins: at its fence, or at the first line that is indented less.
+    // On a page without marks it stands below a sentence that ends in a colon.
+    let mut near = excerpt.before.iter().rev().map(|line| line.text.trim()).filter(|text| !text.is_empty());
+    if near.next().is_some_and(|text| text.ends_with(':') && has_any(text, SHOWS) && !is_own(text)) {
+        return true;
+    }
     let Some(edge) = above.find(|text| is_fence(text) || (!text.trim().is_empty() && indent(text) < own)) else {
         return false;
     };
@@ -144,7 +180,8 @@ fn is_code(line: &str) -> bool {
 
 /// A comment of a script or of settings: `# raise it if pods get OOMKilled`. What a root's prompt shows has the same form, and is a command.
 fn is_comment(line: &str) -> bool {
-    line.strip_prefix("# ").is_some_and(|comment| comment.starts_with(|c: char| c.is_ascii_lowercase()))
+    let comment = line.strip_prefix("# ").filter(|comment| !comment.contains("ried to allocate"));
+    comment.is_some_and(|comment| comment.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
 #[cfg(test)]

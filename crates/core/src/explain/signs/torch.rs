@@ -36,14 +36,14 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
-    // Cut off before it says so: nothing else ends like this.
+    // Cut off before it says so, or in somebody's own words: nothing else has these figures.
     Sign {
         resource: Some(Resource::GpuMemory),
         unless: &["out of memory", "OutOfMemoryError"],
         read: device,
         ..Sign::new(
             "torch.cut_start",
-            &["reserved by PyTorch but unallocated", "reserved in total by PyTorch)"],
+            &["reserved by PyTorch but unallocated", "reserved in total by PyTorch)", "total capacity; "],
             Weight::Symptom,
         )
     },
