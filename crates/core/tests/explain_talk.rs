@@ -86,3 +86,26 @@ fn a_report_counts_more_than_what_is_said_of_it() {
         (Some(Resource::GpuMemory), true)
     );
 }
+
+#[test]
+fn whoever_watched_it_says_how_it_came() {
+    let full = "RuntimeError: CUDA out of memory. Tried to allocate 24.00 MiB (GPU 0; 10.76 GiB total capacity; 9.61 GiB already allocated; \
+                12.00 MiB free; 9.71 GiB reserved in total by PyTorch)\n";
+    assert_eq!(
+        cause(&format!("The GPU memory keeps growing from epoch to epoch, and then:\n{full}")),
+        Some(Code::Leak)
+    );
+    assert_ne!(cause(&format!("The loss keeps growing from epoch to epoch, and then:\n{full}")), Some(Code::Leak));
+    // Growth alone is no failure, and what is read into memory grows until it is killed.
+    assert!(nothing("The GPU memory keeps growing from epoch to epoch. Is that meant to be?\n"));
+    assert_eq!(cause("Reading takes more and more memory.\nKilled\n"), Some(Code::KernelOomKill));
+    let bare = "RuntimeError: CUDA out of memory";
+    assert_eq!(cause(&format!("{bare} during validation\n")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&format!("{bare} when saving the model\n")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause("# CUDA OOM during checkpoint saving\n"), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&format!("{bare} during training\n")), None);
+    // Whoever is testing something tries it out.
+    let tried = "When I was testing it on longer films I had:\n";
+    let pad = "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 41.9 GiB for an array with shape (150000, 150000) and data type uint16\n";
+    assert_eq!(cause(&format!("{tried}{pad}")), Some(Code::TensorTooLarge));
+}

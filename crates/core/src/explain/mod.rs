@@ -239,7 +239,10 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
         let drawn: Vec<&str> = below.filter(|line| line.contains('%')).collect();
         // Workers of one job fail side by side, doing the same.
         let anybody: Vec<&str> = excerpt.after.iter().map(|line| line.text.as_str()).collect();
-        phase::told_below(&after).or_else(|| phase::told(&drawn)).or_else(|| phase::told_below(&anybody))
+        phase::told_below(&after)
+            .or_else(|| phase::told(&drawn))
+            .or_else(|| phase::told_below(&anybody))
+            .or_else(|| phase::during(&excerpt.line.text))
     });
     (if frames.is_empty() { below } else { frames }, told)
 }

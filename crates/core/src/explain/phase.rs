@@ -104,6 +104,12 @@ pub fn told_below(lines: &[&str]) -> Option<Place> {
     })
 }
 
+/// When the line of a failure itself says that it happened: `CUDA out of memory during validation`.
+pub fn during(line: &str) -> Option<Place> {
+    let phase = names::during(line)?;
+    Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
+}
+
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);

@@ -2,6 +2,7 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
+use super::super::sign::Weight;
 use super::{Cause, Claim, Code, Confidence};
 use crate::bytes::human;
 
@@ -53,6 +54,12 @@ fn judge(case: &Case) -> Option<Claim> {
         return Claim::likely(format!(
             "the operation that failed is the {number}th of its name: models were built again and again in one process"
         ));
+    }
+    // Whoever watched it saw it grow; what is loaded piece by piece does so, too, and so does whatever was killed in the end.
+    let failed = case.failure().is_some_and(|failure| failure.sign.weight == Weight::Failure);
+    if let Some(told) = case.seen("told.growth").filter(|_| failed && case.phase() != Some(Phase::LoadModel)) {
+        let claim = Claim::likely("whoever reports it saw the memory grow while the job ran");
+        return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
     }
     if case.saw("dask.high") {
         return Claim::possible(

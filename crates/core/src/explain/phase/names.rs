@@ -4,6 +4,7 @@
 //! and another what it is done to; only what both say together counts. Names that say nothing of this kind give nothing.
 
 use super::Phase;
+use crate::explain::signs::talk::is_own;
 
 /// What holds weights.
 pub(super) const MODEL: &[&str] = &[
@@ -139,8 +140,13 @@ pub(super) fn of_line(line: &str) -> Option<Phase> {
     let said: Vec<String> = plain.flat_map(words).take(MOST_WORDS).collect();
     let said = said.as_slice();
     let doing = |of: &[&str]| said.iter().any(|word| word.ends_with("ing") && of.contains(&word.as_str()));
-    let measures = ["evaluating", "validating", "predicting", "testing", "inferencing"];
-    if any(said, &measures) || (doing(MAKES) && evaluates(said)) {
+    // Whoever says `I am testing this` tries something out.
+    let measures: &[&str] = if is_own(line) {
+        &["evaluating", "validating", "predicting", "inferencing"]
+    } else {
+        &["evaluating", "validating", "predicting", "inferencing", "testing"]
+    };
+    if any(said, measures) || (doing(MAKES) && evaluates(said)) {
         return Some(Phase::Evaluate);
     }
     let model = any(said, MODEL) || any(said, WEIGHTS);
@@ -177,6 +183,21 @@ pub(super) fn of_failure(line: &str) -> Option<Phase> {
     }
     let makes = any(&said, &["load", "loading", "create", "creating", "initialize", "initializing", "initialization"]);
     (makes && (model || said.windows(2).any(|two| two == ["during", "initialization"]))).then_some(Phase::LoadModel)
+}
+
+/// When people say that it happened: `out of memory during validation`, `at eval stage`, `when saving the checkpoint`.
+pub(super) fn during(line: &str) -> Option<Phase> {
+    const WHEN: [&str; 8] = ["during", "at", "in", "while", "when", "upon", "after", "of"];
+    let said = words(line);
+    let times = said.iter().enumerate().filter(|(_, word)| WHEN.contains(&word.as_str()));
+    times.map(|(at, _)| said[at + 1..].iter().filter(|word| !["the", "model"].contains(&word.as_str()))).find_map(
+        |mut next| match next.next()?.as_str() {
+            "validation" | "validating" | "evaluation" | "evaluating" | "eval" | "testing" => Some(Phase::Evaluate),
+            "saving" | "checkpointing" => Some(Phase::Checkpoint),
+            "checkpoint" if next.next()? == "saving" => Some(Phase::Checkpoint),
+            _ => None,
+        },
+    )
 }
 
 /// Words of a line that count: what comes later is detail.

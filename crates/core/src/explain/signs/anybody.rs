@@ -43,6 +43,12 @@ pub const SIGNS: &[Sign] = &[
             Weight::Failure,
         )
     },
+    // As people call it, in a title or a sentence.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &["avoid", "prevent", "no CUDA OOM", "without", "?", "CUDA OOMs:"],
+        ..Sign::new("anybody.oom", &["CUDA OOM", "GPU OOM", "hbm OOM"], Weight::Failure)
+    },
     // ONNX Runtime lays channels out in blocks (`Conv_7_nchwc`) on a processor only.
     Sign {
         resource: Some(Resource::HostMemory),

@@ -19,12 +19,13 @@ pub mod system;
 pub mod talk;
 pub mod tensorflow;
 pub mod tensorrt;
+pub mod told;
 pub mod torch;
 
 use super::sign::Sign;
 
 /// All signs, by program.
-pub const REGISTRY: [&[Sign]; 18] = [
+pub const REGISTRY: [&[Sign]; 19] = [
     torch::SIGNS,
     tensorflow::SIGNS,
     jax::SIGNS,
@@ -42,6 +43,7 @@ pub const REGISTRY: [&[Sign]; 18] = [
     endings::SIGNS,
     lookalikes::SIGNS,
     documents::SIGNS,
+    told::SIGNS,
     anybody::SIGNS,
 ];
 
