@@ -26,6 +26,9 @@ fn a_kill_that_has_a_sender_is_no_memory_failure() {
         // Slurm ends the other tasks of a step when one was killed: that one came first.
         assert_eq!(cause(&format!("{killed}{cancelled}")), Some(Code::KernelOomKill), "{why}");
     }
+    let runner = "The runner has received a shutdown signal. This can happen when the runner service is stopped.\n";
+    assert_eq!(cause(&format!("{runner}Process completed with exit code 137.\n")), None);
+    assert_eq!(cause("Process completed with exit code 137.\n"), Some(Code::KernelOomKill));
     let gone = "[1]+  Killed                  nohup python train.py > log.txt\n";
     assert_eq!(cause(gone), Some(Code::KernelOomKill));
     assert_eq!(cause(&format!("ida@box:~$ kill -9 30117\n{gone}")), Some(Code::NotMemory));

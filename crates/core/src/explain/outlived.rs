@@ -18,7 +18,8 @@ const WENT_ON_FOR: u64 = 6;
 const GONE_WITHIN: u64 = 60;
 
 /// Signs that say who ended a process, before it is gone.
-const ENDED_BY: [&str; 4] = ["scheduler.cancelled", "user.killed", "service.stopping", "service.kills"];
+const ENDED_BY: [&str; 5] =
+    ["scheduler.cancelled", "user.killed", "service.stopping", "service.kills", "actions.shutdown"];
 
 /// Signs of a process that was killed, by whomever.
 const KILLED: [&str; 7] = [

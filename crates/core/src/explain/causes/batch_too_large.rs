@@ -119,13 +119,20 @@ fn judge(case: &Case) -> Option<Claim> {
     let last_straw = case.of(Resource::HostMemory)
         && case.numbers.limit_bytes().is_none()
         && case.numbers.wanted_bytes().is_some_and(|wanted| wanted < LAST_STRAW_BYTES);
-    if case.numbers.shape.as_ref().is_some_and(|shape| shape.len() >= 3) && of_tensorflow && !last_straw {
+    let of_activations = |shape: &Vec<u64>| shape.len() >= 3 && !is_kernel(shape);
+    if case.numbers.shape.as_ref().is_some_and(of_activations) && of_tensorflow && !last_straw {
         return Claim::likely(format!(
             "the tensor that did not fit has the shape of activations: {:?}",
             case.numbers.shape.as_deref().unwrap_or_default()
         ));
     }
     None
+}
+
+/// Whether a shape is that of a convolution's weights, as TensorFlow keeps them: height, width, channels in and out. Neither depends on the batch.
+fn is_kernel(shape: &[u64]) -> bool {
+    matches!(shape, [height, width, inputs, outputs]
+        if height == width && [3, 5, 7].contains(height) && inputs.min(outputs) > height)
 }
 
 /// TensorFlow's nodes that read a weight, restore it or assign to it have its size, whatever the batch.

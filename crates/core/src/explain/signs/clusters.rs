@@ -297,7 +297,7 @@ impl Sign {
                 // Such as a program is to care for.
                 "OOM-killed jobs", "OOM-killed pods", "OOM-killed containers", "OOM-killed tasks", "OOMKilled pods",
                 "OOM-killed processes", "# OOMKilled", "\"OOMKilled\": false", "\"OOMKilled\":false",
-                "OOMKilled: false", "OOMKilled:false",
+                "OOMKilled: false", "OOMKilled:false", "OOMKilled=false", "OOMKilled = false",
             ],
             ..self
         }

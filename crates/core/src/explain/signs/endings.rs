@@ -73,7 +73,7 @@ pub const SIGNS: &[Sign] = &[
     Sign {
         ..Sign::new(
             "docker.not_oom",
-            &["\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false", "OOMKilled:false"],
+            &["\"OOMKilled\": false", "\"OOMKilled\":false", "OOMKilled: false", "OOMKilled:false", "OOMKilled=false"],
             Weight::Context,
         )
     },

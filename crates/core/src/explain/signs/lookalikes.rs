@@ -160,6 +160,8 @@ pub const SIGNS: &[Sign] = &[
             Weight::Denial,
         )
     },
+    // Slurm, of a task that a signal ended: a file that became shorter while it was mapped, a library of another machine.
+    Sign { also: &["Bus error"], ..Sign::new("slurm.bus_error", &["srun: error:"], Weight::Denial) },
     Sign {
         ..Sign::new(
             "torch.warnings",

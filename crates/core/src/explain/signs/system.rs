@@ -39,8 +39,8 @@ pub const SIGNS: &[Sign] = &[
     },
     Sign {
         resource: Some(Resource::SharedMemory),
-        // The machine's own buses have errors, too.
-        unless: &["PCIe", "pcieport", "I2C", "USB", "(pid ..."],
+        // The machine's own buses have errors, too; and Slurm's jobs run on the machine itself, whose /dev/shm is half of its memory.
+        unless: &["PCIe", "pcieport", "I2C", "USB", "(pid ...", "srun: error:"],
         ..Sign::new("system.bus_error", &["Bus error", "SIGBUS", "signal 7"], Weight::Symptom)
     },
     Sign {
@@ -165,8 +165,9 @@ pub const SIGNS: &[Sign] = &[
             &[
                 "Received message larger than max", "Sent message larger than max", "message larger than max",
                 "trying to send message larger than max", "received message larger than max",
-                "Received message exceeds", "exceeds the maximum allowed size", "Websocket closed: message too big",
-                "message length too large", "larger than the maximum message size", "spark.rpc.message.maxSize",
+                "Received message exceeds", "gRPC message exceeds maximum size", "exceeds the maximum allowed size",
+                "Websocket closed: message too big", "message length too large",
+                "larger than the maximum message size", "spark.rpc.message.maxSize",
                 "Kryo serialization failed: Buffer overflow", "1009 (message too big)", "413 Client Error",
                 "Request Entity Too Large", "Payload Too Large", "larger than configured max size",
             ],
@@ -273,6 +274,11 @@ fn message(text: &str, numbers: &mut Numbers) {
     if has(text, "(message too big)") {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "frame with"));
         numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| bytes_after(text, "exceeds limit of"));
+    }
+    // Java's: gRPC message exceeds maximum size 4194304: 6291456
+    if let Some(limit) = after(text, "gRPC message exceeds maximum size") {
+        numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| quantity(limit).map(|found| found.bytes()));
+        numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(limit, ":"));
     }
     if has(text, "Kryo serialization failed") {
         numbers.requested_bytes = numbers.requested_bytes.or_else(|| bytes_after(text, "required:"));

@@ -5,7 +5,7 @@
 use super::super::causes::Code;
 use super::super::shapes;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{Quantity, after, bytes_after, find, has, quantity, size_after, size_before};
+use super::super::sizes::{Quantity, after, bytes_after, find, has, has_any, quantity, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -277,13 +277,9 @@ fn pool_name(text: &str, numbers: &mut Numbers) {
     numbers.device = numbers.device.take().or_else(|| name.map(device_of_pool));
 }
 
-/// `GPU_0_bfc` is `GPU:0`.
+/// `GPU_0_bfc` is `GPU:0`; `cuda_host_bfc` is pinned memory of the host.
 fn device_of_pool(name: &str) -> String {
-    if name.to_ascii_lowercase().contains("cpu") {
-        "CPU".to_owned()
-    } else {
-        name.replace("_bfc", "").replace('_', ":")
-    }
+    if has_any(name, &["cpu", "_host_"]) { "CPU".to_owned() } else { name.replace("_bfc", "").replace('_', ":") }
 }
 
 /// `GraphDef … exceeded maximum protobuf size of 2GB: 2400000032`, `serialized size (2418733906bytes) would be larger than the limit (2147483647 bytes)`

@@ -91,6 +91,12 @@ pub const SIGNS: &[Sign] = &[
             Weight::Context,
         )
     },
+    // PyTorch's own summary counts how often its pool was refused: `|            CUDA OOMs: 1            |        cudaMalloc retries: 1         |`
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        check: |text| number_after(text, "CUDA OOMs:").is_some_and(|count| count > 0),
+        ..Sign::new("torch.summary", &["CUDA OOMs:"], Weight::Symptom)
+    },
     // Accelerate halves a batch as long as memory runs out.
     Sign {
         resource: Some(Resource::GpuMemory),
@@ -110,8 +116,8 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "torch.unified_oom",
             &[
-                "Invalid buffer size", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "PI_ERROR_OUT_OF_RESOURCES",
-                "UR_RESULT_ERROR_OUT_OF_RESOURCES",
+                "Invalid buffer size", "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY", "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+                "PI_ERROR_OUT_OF_RESOURCES", "UR_RESULT_ERROR_OUT_OF_RESOURCES",
             ],
             Weight::Failure,
         )

@@ -1,0 +1,60 @@
+//! Devices that are not CUDA's, pools that are not a device's, and what fills a device beside the job.
+//!
+//! In: messages in the form that programs give them, with figures and names of our own. Checked: what ran out, whose it was, and the figures.
+
+#[path = "support/explained.rs"]
+mod explained;
+
+use brimful_core::bytes::{GIB, MIB};
+use brimful_core::explain::{Code, Resource};
+use explained::{cause, nothing, said};
+
+#[test]
+fn other_drivers_have_their_own_names_for_it() {
+    let level_zero = "RuntimeError: zeMemAllocDevice failed: ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n";
+    assert_eq!(said(level_zero).resource, Some(Resource::GpuMemory));
+    let summary = |count: u32| {
+        format!("|            CUDA OOMs: {count}            |        cudaMalloc retries: {count}         |\n")
+    };
+    assert_eq!(said(&summary(1)).resource, Some(Resource::GpuMemory));
+    assert!(nothing(&summary(0)));
+    assert!(nothing("srun: error: n17: task 3: Bus error (core dumped)\n"));
+    let worker = "RuntimeError: DataLoader worker (pid 88) is killed by signal: Bus error. \n";
+    assert_eq!(said(worker).resource, Some(Resource::SharedMemory));
+}
+
+#[test]
+fn pinned_memory_is_the_hosts() {
+    let pool = |name: &str| {
+        format!(
+            "W tensorflow/core/framework/op_kernel.cc:1192] Resource exhausted: OOM when allocating tensor with shape[640,500,250,4]\n\
+             W tensorflow/core/common_runtime/bfc_allocator.cc:273] Allocator ({name}) ran out of memory trying to allocate 1.19GiB.\n"
+        )
+    };
+    assert_eq!(said(&pool("cuda_host_bfc")).resource, Some(Resource::HostMemory));
+    assert_eq!(said(&pool("GPU_0_bfc")).resource, Some(Resource::GpuMemory));
+}
+
+#[test]
+fn weights_of_a_convolution_are_no_activations() {
+    let oom = |shape: &str| {
+        format!(
+            "ResourceExhaustedError: OOM when allocating tensor with shape[{shape}] and type float on /device:GPU:0 by allocator GPU_0_bfc [Op:Mul]\n"
+        )
+    };
+    assert_eq!(cause(&oom("3,3,640,960")), None);
+    assert_eq!(cause(&oom("24,64,112,112")), Some(Code::BatchTooLarge));
+}
+
+#[test]
+fn heaps_and_messages_of_java_have_their_limits() {
+    let heap = said("java -Xmx2g -jar rows.jar\njava.lang.OutOfMemoryError: Java heap space\n");
+    assert_eq!((heap.resource, heap.numbers.capacity_bytes), (Some(Resource::HostMemory), Some(2 * GIB)));
+    assert_eq!(heap.cause.map(|cause| cause.code), Some(Code::ContainerOrSchedulerLimit));
+    // The frames of whoever called it are not its own.
+    assert!(heap.alternatives.is_empty() && heap.doing.is_none());
+    let message = said("RESOURCE_EXHAUSTED: gRPC message exceeds maximum size 4194304: 6291456\n");
+    assert_eq!(message.resource, Some(Resource::MessageSize));
+    assert_eq!((message.numbers.requested_bytes, message.numbers.capacity_bytes), (Some(6 * MIB), Some(4 * MIB)));
+    assert_eq!(cause("Exit Code: 137\n`OOMKilled=false`\n"), None);
+}
