@@ -10,6 +10,36 @@ use brimful_core::explain::{Code, Resource};
 use explained::{cause, nothing, said};
 
 #[test]
+fn what_lies_beside_the_pool_of_a_mac_is_not_the_jobs() {
+    let full = |own: &str, others: &str| {
+        format!(
+            "RuntimeError: MPS backend out of memory (MPS allocated: {own} GiB, other allocations: {others} GiB, max allowed: 20.40 GiB). \
+             Tried to allocate 310.00 MiB on private pool.\n"
+        )
+    };
+    assert_eq!(cause(&full("6.10", "14.20")), Some(Code::OtherProcess));
+    assert_eq!(cause(&full("19.90", "0.40")), None);
+    // It would not have fitted without them, either.
+    assert_eq!(cause(&full("20.30", "6.00")), None);
+    let numbers = said(&full("6.10", "14.20")).numbers;
+    assert_eq!(numbers.requested_bytes, Some(310 * MIB));
+}
+
+#[test]
+fn a_table_of_devices_shows_who_was_there_before() {
+    let pasted = |used: &str, error: &str| {
+        cause(&format!(
+            "python train.py --device 0\n{error}\n\
+             | 61%   71C    P2   204W / 350W |  {used}MiB / 24564MiB |     97%      Default |\n"
+        ))
+    };
+    assert_eq!(pasted("23190", "RuntimeError: CUDA error: out of memory"), Some(Code::OtherProcess));
+    assert_eq!(pasted("2319", "RuntimeError: CUDA error: out of memory"), None);
+    // PyTorch's pool had begun: the table may show this job itself.
+    assert_eq!(pasted("23190", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"), None);
+}
+
+#[test]
 fn other_drivers_have_their_own_names_for_it() {
     let level_zero = "RuntimeError: zeMemAllocDevice failed: ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n";
     assert_eq!(said(level_zero).resource, Some(Resource::GpuMemory));

@@ -67,7 +67,10 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(claim) = empty(case) {
         return Some(claim);
     }
-    if let Some(claim) = shown_before(case).or_else(|| shown_after(case)) {
+    if let Some(claim) = shown_before(case).or_else(|| shown_after(case)).or_else(|| shown_beside(case)) {
+        return Some(claim);
+    }
+    if let Some(claim) = outside_pool(case) {
         return Some(claim);
     }
     if first_use(case) {
@@ -206,6 +209,22 @@ fn empty(case: &Case) -> Option<Claim> {
     claim.map(|claim| Claim { lines: vec![bar.line], ..claim })
 }
 
+/// What lies on a Mac's device beside PyTorch's pool, as its message says: another framework, or what Metal keeps. It counts where the request would have
+/// fitted without it, and it is no small part.
+fn outside_pool(case: &Case) -> Option<Claim> {
+    let outside = size_after(&case.failure()?.text, "other allocations:")?;
+    let (limit, own) = (case.numbers.limit_bytes()?, case.numbers.allocated_bytes?);
+    let fits = own.saturating_add(case.numbers.requested_bytes?) <= limit;
+    (outside >= limit / 4 && fits).then(|| {
+        Claim::likely(format!(
+            "of the {} that PyTorch may use, {} are held outside its allocator, and {} in it",
+            human(limit),
+            human(outside),
+            human(own)
+        ))
+    })?
+}
+
 /// A device that `nvidia-smi` showed nearly full before the job was started.
 fn shown_before(case: &Case) -> Option<Claim> {
     let failed = case.failure()?.line;
@@ -233,6 +252,22 @@ fn shown_after(case: &Case) -> Option<Claim> {
     let claim =
         Claim::likely(format!("nvidia-smi showed {} of {} in use when the job had ended", human(used), human(all)));
     claim.filter(|_| used >= all / 2).map(|claim| Claim { lines: vec![row.line], ..claim })
+}
+
+/// The first device, full in a table of `nvidia-smi` that was pasted with an error of CUDA's own. PyTorch's pool says what it was asked for: where nothing
+/// does, the pool had nothing yet, and what fills the device is not this job's.
+fn shown_beside(case: &Case) -> Option<Claim> {
+    case.failure()
+        .filter(|failure| failure.sign.id == "cuda.out_of_memory" && failure.numbers.requested_bytes.is_none())?;
+    // Where the job's command is shown, what stands before it was seen before.
+    let row = case.seen("cuda.smi").filter(|_| !case.saw("shell.python"))?;
+    let (used, all) = in_use(row)?;
+    let claim = Claim::likely(format!(
+        "nvidia-smi showed {} of {} in use, and CUDA refused this job before its allocator had anything",
+        human(used),
+        human(all)
+    ));
+    claim.filter(|_| used >= all / 10 * 9).map(|claim| Claim { lines: vec![row.line], ..claim })
 }
 
 /// What a row of `nvidia-smi` says is in use, and all there is.
