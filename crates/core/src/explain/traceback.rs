@@ -200,15 +200,29 @@ fn marked_code(line: &str) -> Option<&str> {
         .map_or(line, |(_, rest)| rest.trim_start());
     let arrow = || line.trim_start_matches('-').strip_prefix('>').filter(|_| line.starts_with('-'));
     let marked = line.strip_prefix("❱").or_else(arrow);
-    if let Some(rest) = marked {
-        return Some(rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim());
+    if let Some(rest) = marked.map(str::trim_start) {
+        // An editor makes a link of the number: `-> [12](vscode-…) code`.
+        let linked = rest.strip_prefix('[').and_then(|rest| rest.split_once("](")).and_then(|(number, rest)| {
+            rest.split_once(')').filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        let code = linked.map_or(rest, |(_, code)| code);
+        return Some(code.trim_start_matches(|c: char| c.is_ascii_digit()).trim());
     }
     let code = line.strip_prefix("> ").or_else(|| line.strip_prefix(">\t")).map(str::trim)?;
     Some(code.trim_start_matches(|c: char| c.is_ascii_digit()).trim())
 }
 
+/// A file that a notebook has made a link of, as it is pasted: `[/lib/m.py](https://localhost:8080/#) in step(x)`, `File [~/m.py:12](http://…), in step`.
+fn unlinked(line: &str) -> Option<String> {
+    let (before, rest) = line.split_once('[').filter(|(before, _)| before.is_empty() || *before == "File ")?;
+    let (file, rest) = rest.split_once("](")?;
+    let (_, behind) = rest.split_once(')').filter(|(target, _)| target.contains("://"))?;
+    Some(format!("{before}{file}{behind}"))
+}
+
 fn frame(line: &str) -> Option<Frame> {
-    let trimmed = line.trim();
+    let linked = unlinked(line.trim());
+    let trimmed = linked.as_deref().unwrap_or(line.trim());
     // File "x.py", line 3, in forward
     if let Some((_, rest)) = trimmed.split_once("File \"") {
         let (file, rest) = rest.split_once('"')?;
@@ -323,6 +337,8 @@ mod tests {
         assert_eq!(of(old), [one("<cell>", "<module>", "f(x)"), one("~/lib/m.py", "forward", "g(x)")]);
         let new = "Cell In[5], line 3\n----> 3 f(x)\nFile ~/lib/m.py:1102, in Module._call_impl(self)\n-> 1102 g(x)";
         assert_eq!(of(new), [one("<cell>", "<module>", "f(x)"), one("~/lib/m.py", "Module._call_impl", "g(x)")]);
+        let linked = "[/lib/m.py](https://localhost:8080/#) in forward(self, x)\n---> 11     g(x)\nFile [~/n.py:8](http://10.1.2.3:8888/n.py#line=7), in put(x)\n----> [8](vscode-remote://n.py?line=7) f(x)";
+        assert_eq!(of(linked), [one("/lib/m.py", "forward", "g(x)"), one("~/n.py", "put", "f(x)")]);
         let rich = " /lib/m.py:12 in step \n ❱ 12   opt.step() ";
         assert_eq!(of(rich), [one("/lib/m.py", "step", "opt.step()")]);
         let pytest = "lib/m.py:12: in step\n    opt.step()\n>   x.cuda()";
