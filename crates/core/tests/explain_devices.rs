@@ -88,3 +88,23 @@ fn heaps_and_messages_of_java_have_their_limits() {
     assert_eq!((message.numbers.requested_bytes, message.numbers.capacity_bytes), (Some(6 * MIB), Some(4 * MIB)));
     assert_eq!(cause("Exit Code: 137\n`OOMKilled=false`\n"), None);
 }
+
+#[test]
+fn what_is_moved_and_larger_than_the_device_is_data() {
+    let moved = |code: &str| {
+        cause(&format!(
+            "Traceback (most recent call last):\n  File \"rows.py\", line 21, in <module>\n    {code}\nRuntimeError: CUDA out of memory. Tried to \
+             allocate 31.00 GiB (GPU 0; 10.76 GiB total capacity; 0 bytes already allocated; 10.20 GiB free; 0 bytes cached)\n"
+        ))
+    };
+    assert_eq!(moved("self.rows = rows.view(parts, -1).t().contiguous().to(device)"), Some(Code::DataOnDevice));
+    assert_eq!(moved("grid = torch.zeros(side, side, side, device=device)"), Some(Code::TensorTooLarge));
+}
+
+#[test]
+fn predictions_that_are_put_together_are_an_evaluation() {
+    let log = "Traceback (most recent call last):\n  File \"/venv/lib/python3.10/site-packages/transformers/trainer_pt_utils.py\", line 88, in \
+               torch_pad_and_concatenate\n    result = tensor1.new_full(new_shape, padding_index)\nOutOfMemoryError: CUDA out of memory. Tried to \
+               allocate 9.10 GiB (GPU 0; 31.75 GiB total capacity; 17.20 GiB already allocated; 8.80 GiB free; 20.10 GiB reserved in total by PyTorch)\n";
+    assert_eq!(cause(log), Some(Code::EvaluationOrCheckpoint));
+}

@@ -116,7 +116,8 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
-        let measures = |frame: &&Frame| evaluation(frame) || predicts(frame) || evaluates(&frame.code);
+        let measures =
+            |frame: &&Frame| evaluation(frame) || evaluation_part(frame) || predicts(frame) || evaluates(&frame.code);
         let frame = frames.iter().find(measures)?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
@@ -362,10 +363,11 @@ fn evaluation(frame: &Frame) -> bool {
     names::evaluates(&names::words(function))
 }
 
-/// A part of a library that evaluates, whatever its functions are called: `engine/validator.py`, `loops/evaluation_loop.py`.
+/// A part of a library that evaluates, whatever its functions are called: `engine/validator.py`, `loops/evaluation_loop.py`; transformers puts the
+/// predictions of an evaluation together in `trainer_pt_utils.py`.
 fn evaluation_part(frame: &Frame) -> bool {
     let file = frame.file.rsplit(['/', '\\']).next().unwrap_or("");
-    ["validator.py", "evaluator.py", "evaluation_loop.py", "validation_loop.py"].contains(&file)
+    ["validator.py", "evaluator.py", "evaluation_loop.py", "validation_loop.py", "trainer_pt_utils.py"].contains(&file)
 }
 
 /// A script that is run to evaluate: `eval_segmentation.py`, `tools/evaluate.py`, `tools/test.py`; a file of tests has more of a name.

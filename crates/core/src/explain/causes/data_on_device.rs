@@ -57,7 +57,9 @@ fn judge(case: &Case) -> Option<Claim> {
             Moved::Either => outside || much,
             Moved::Batch => much && outside,
         };
-        if whole && outside && what == Moved::Data {
+        // What is larger than the device was on the host before, and no shape was mistaken.
+        let larger = what == Moved::Either && wanted.is_some_and(|(wanted, limit)| wanted > limit);
+        if whole && outside && (what == Moved::Data || larger) {
             return Claim::certain(shown(frame));
         }
         if whole {
