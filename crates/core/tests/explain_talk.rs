@@ -27,6 +27,7 @@ fn what_holds_for_any_job_has_happened_to_none() {
 fn who_asks_or_wishes_reports_nothing() {
     assert!(nothing("# What is the exit code 137 of a container?\n"));
     assert!(nothing("The status should have said OOMKilled\n"));
+    assert!(nothing("Looks like you have too many open files: which system is it?\n"));
     assert!(nothing("I wonder whether our server would answer with OOMKilled then\n"));
     assert!(nothing("Exit status 137 implies that the process was ended from outside, most often for its memory.\n"));
     assert_eq!(

@@ -28,10 +28,11 @@ pub fn is_talk(sign: &Sign, text: &str) -> bool {
     })
 }
 
-/// Words of those who ask, wish or suppose, be it of themselves.
+/// Words of those who ask, wish or suppose, be it of themselves, and of helpers who guess what somebody else had.
 const UNSURE: &[&str] = &[
     " should have said ", " we should ", " would be nice", " would expect ", " what is ", " what does ", " what are ",
-    " something was ", " if we ", " whether ", " look for ", " looking for ",
+    " something was ", " if we ", " whether ", " look for ", " looking for ", " i think you ", " maybe you ",
+    " perhaps you ", " you probably ", " you are probably ", " looks like you ", " sounds like you ",
 ];
 
 /// Words of those who explain or advise.
