@@ -108,3 +108,22 @@ fn predictions_that_are_put_together_are_an_evaluation() {
                allocate 9.10 GiB (GPU 0; 31.75 GiB total capacity; 17.20 GiB already allocated; 8.80 GiB free; 20.10 GiB reserved in total by PyTorch)\n";
     assert_eq!(cause(log), Some(Code::EvaluationOrCheckpoint));
 }
+
+#[test]
+fn what_prepares_images_is_no_model() {
+    let log = |file: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"paint.py\", line 40, in <module>\n    frames = stack()(frames)\n  File \"{file}\", line 61, in \
+             __call__\n    img = t(img)\n  File \"utils.py\", line 17, in __call__\n    img = img.float().div(255)\nRuntimeError: [enforce fail at \
+             CPUAllocator.cpp:64] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9663676416 bytes. Error code 12 (Cannot allocate memory)\n"
+        )
+    };
+    assert_eq!(
+        cause(&log("/venv/lib/python3.9/site-packages/torchvision/transforms/transforms.py")),
+        Some(Code::DatasetInMemory)
+    );
+    assert_eq!(
+        cause(&log("/venv/lib/python3.9/site-packages/torch/nn/modules/container.py")),
+        Some(Code::BatchTooLarge)
+    );
+}

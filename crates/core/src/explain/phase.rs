@@ -110,6 +110,9 @@ pub fn during(line: &str) -> Option<Place> {
     Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
 }
 
+/// Libraries that prepare images before a model sees them.
+const TRANSFORMS: [&str; 3] = ["torchvision/transforms", "torchvision\\transforms", "albumentations"];
+
 /// Where the frames say a job failed. Reading data is no reason for a full device: it counts on the host only.
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);
@@ -121,6 +124,11 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
         let frame = frames.iter().find(measures)?;
         return Some(Place { phase: Phase::Evaluate, shown_by: shown(frame), training });
     };
+    // What prepares images is called like a model is.
+    let prepares = |frame: &&Frame| has_any(&frame.file, &TRANSFORMS);
+    if let Some(frame) = frames.iter().find(prepares).filter(|_| on_host && phase == Phase::Forward) {
+        return Some(Place { phase: Phase::LoadData, shown_by: shown(frame), training });
+    }
     let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
     let phase =
         if phase == Phase::MoveData && frames.iter().any(|frame| reading(&frame)) { Phase::Checkpoint } else { phase };
