@@ -5,7 +5,7 @@
 //! says what to do about it.
 
 use super::super::excerpt::Excerpt;
-use super::super::sizes::has_any;
+use super::super::sizes::{has_any, has_word_of};
 use super::talk::is_own;
 
 /// How lines of Python begin that name an exception or a message, and are neither.
@@ -178,10 +178,19 @@ fn is_code(line: &str) -> bool {
     asks || CODE.iter().any(|start| code.starts_with(start))
 }
 
-/// A comment of a script or of settings: `# raise it if pods get OOMKilled`. What a root's prompt shows has the same form, and is a command.
+/// How comments begin that say something to whoever reads the code.
+const NOTES: &[&str] = &["note:", "todo:", "fixme:", "hint:", "tip:", "warning:", "default:", "e.g.:", "example:"];
+
+/// A comment of a script or of settings: `# raise it if pods get OOMKilled`. What a root's prompt shows has the same form, and is a command; and so has the
+/// title of a report, which begins as a message does and is one: `# torch.cuda.OutOfMemoryError: …`, `# slurmstepd: error: …`; or says who had it.
 fn is_comment(line: &str) -> bool {
-    let comment = line.strip_prefix("# ").filter(|comment| !comment.contains("ried to allocate"));
-    comment.is_some_and(|comment| comment.starts_with(|c: char| c.is_ascii_lowercase()))
+    let Some(comment) = line.strip_prefix("# ").filter(|comment| !comment.contains("ried to allocate")) else {
+        return false;
+    };
+    let (first, tail) = comment.split_once(' ').unwrap_or((comment, ""));
+    let named = first.ends_with(':') && !NOTES.contains(&first) && comment.contains(|c: char| c.is_ascii_digit());
+    let message = named || has_any(first, &["error", "exception"]) || tail.starts_with("error:");
+    comment.starts_with(|c: char| c.is_ascii_lowercase()) && !message && !has_word_of(comment, &["i", "i'm", "my"])
 }
 
 #[cfg(test)]
@@ -212,6 +221,14 @@ mod tests {
         assert!(is_quoted("# Handle CUDA out of memory in the worker"));
         assert!(!is_quoted("# Handle it: CUDA out of memory. Tried to allocate 2.00 GiB"));
         assert!(!is_quoted("# RuntimeError: CUDA out of memory."));
+        assert!(!is_quoted("# torch.cuda.OutOfMemoryError: CUDA out of memory"));
+        assert!(!is_quoted("# slurmstepd: error: Detected 3 oom_kill events in StepId=88.0"));
+        assert!(!is_quoted(
+            "# executor: Container killed by YARN for exceeding memory limits. 9.1 GB of 9 GB physical"
+        ));
+        assert!(!is_quoted("# since the last release i have CUDA out of memory on both cards"));
+        assert!(!is_quoted("#  éé"));
+        assert!(is_quoted("# note: pods with less than 4 GB get OOMKilled"));
         assert!(!is_quoted("```RuntimeError: CUDA out of memory.```"));
     }
 

@@ -33,6 +33,7 @@ const UNSURE: &[&str] = &[
     " should have said ", " we should ", " would be nice", " would expect ", " what is ", " what does ", " what are ",
     " something was ", " if we ", " whether ", " look for ", " looking for ", " i think you ", " maybe you ",
     " perhaps you ", " you probably ", " you are probably ", " looks like you ", " sounds like you ",
+    " log something like ", " print something like ", " say something like ", " report something like ",
 ];
 
 /// Words of those who explain or advise.
@@ -121,6 +122,7 @@ mod tests {
         assert!(talk(pods, "The page of a job shows `OOMKilled` in red, and its limit below"));
         assert!(!talk(pods, "The last state of the pod is `OOMKilled`, and it was started again"));
         assert!(talk(pods, "The first line should have said OOMKilled"));
+        assert!(talk(pods, "The agent could then print something like `pod OOMKilled` where I look first"));
         assert!(!talk(pods, "When a batch of 32 is used my pod is OOMKilled after ten minutes"));
         assert!(!talk(pods, "pod/trainer-0   0/1   OOMKilled   3   12m"));
         assert!(!talk(pods, "The pod of the second trainer was OOMKilled at noon"));
