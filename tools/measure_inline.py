@@ -9,19 +9,12 @@ in such a session. What the process holds beside the session's variables (the mo
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
+from measure_tensorflow import in_a_process_of_its_own
+
 MODELS = Path(__file__).resolve().parent.parent / "fixtures" / "models"
-ENVIRONMENT = {
-    "KERAS_BACKEND": "tensorflow",
-    "TF_CPU_ALLOCATOR_USE_BFC": "true",
-    "TF_CPU_BFC_MEM_LIMIT_IN_MB": "16000",
-    "TF_ENABLE_ONEDNN_OPTS": "0",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-}
 #: Model, batch, optimizer, and the loss that its output is made for.
 JOBS = [
     ("keras/seed_cnn256", 8, "sgd", "binary_crossentropy"),
@@ -124,11 +117,7 @@ def main():
         return measure(*json.loads(sys.argv[2]))
     with open(sys.argv[1], "w") as out:
         for job in JOBS:
-            command = [sys.executable, __file__, "--child", json.dumps(job)]
-            run = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
-            row = next((line[4:] for line in run.stdout.splitlines() if line.startswith("ROW ")), None)
-            if row is None:
-                raise SystemExit(f"{job[0]}: {run.stderr[-2000:]}")
+            row = in_a_process_of_its_own(__file__, job)
             print(row, flush=True)
             out.write(row + "\n")
 

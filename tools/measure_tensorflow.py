@@ -17,6 +17,7 @@ import zipfile
 from measured_models import JOBS, first_job, prepare
 
 ENVIRONMENT = {
+    "KERAS_BACKEND": "tensorflow",
     "TF_CPU_ALLOCATOR_USE_BFC": "true",
     "TF_CPU_BFC_MEM_LIMIT_IN_MB": "16000",
     "TF_ENABLE_ONEDNN_OPTS": "0",
@@ -67,6 +68,16 @@ def measure(name, batch, optimizer, dtype, settings, models_dir):
     print("ROW " + json.dumps(row))
 
 
+def in_a_process_of_its_own(program, job):
+    """The row that a program prints for one job, in the allocator that is measured."""
+    command = [sys.executable, program, "--child", json.dumps(job)]
+    run = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+    row = next((line[4:] for line in run.stdout.splitlines() if line.startswith("ROW ")), None)
+    if row is None:
+        sys.exit(f"{job} failed:\n{run.stderr[-3000:]}")
+    return row
+
+
 def main():
     if sys.argv[1] == "--child":
         return measure(*json.loads(sys.argv[2]))
@@ -75,11 +86,7 @@ def main():
         if names and job[0] not in names:
             continue
         settings = job[4] if len(job) > 4 else {}
-        command = [sys.executable, __file__, "--child", json.dumps([*job[:4], settings, models_dir])]
-        run = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
-        row = next((line[4:] for line in run.stdout.splitlines() if line.startswith("ROW ")), None)
-        if row is None:
-            sys.exit(f"{job} failed:\n{run.stderr[-3000:]}")
+        row = in_a_process_of_its_own(__file__, [*job[:4], settings, models_dir])
         with open(out, "a") as file:
             file.write(row + "\n")
         print(*job, [step["peak"] for step in json.loads(row)["steps"]], flush=True)

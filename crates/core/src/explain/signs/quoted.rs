@@ -131,17 +131,18 @@ const SHOWS: &[&str] = &[
 /// Lines of a sample that are looked through for where it begins.
 const LONGEST_SAMPLE: usize = 40;
 
-/// Whether a line is a sample: of a manual, in an indented or fenced block right below a sentence like `If you see`; or of a list of changes.
+/// Whether a line is a sample: of a manual, in an indented or fenced block right below a sentence like `If you see`; of a page, below `an error such as this:`; or of a list
+/// of changes.
 pub fn is_sample(excerpt: &Excerpt) -> bool {
     let indent = |text: &str| text.len() - text.trim_start().len();
     let own = indent(&excerpt.line.text);
-    let mut above = excerpt.before.iter().rev().map(|line| line.text.as_str()).take(LONGEST_SAMPLE);
-    // Where the block begins: at its fence, or at the first line that is indented less.
     // On a page without marks it stands below a sentence that ends in a colon.
     let mut near = excerpt.before.iter().rev().map(|line| line.text.trim()).filter(|text| !text.is_empty());
     if near.next().is_some_and(|text| text.ends_with(':') && has_any(text, SHOWS) && !is_own(text)) {
         return true;
     }
+    let mut above = excerpt.before.iter().rev().map(|line| line.text.as_str()).take(LONGEST_SAMPLE);
+    // Where the block begins: at its fence, or at the first line that is indented less.
     let Some(edge) = above.find(|text| is_fence(text) || (!text.trim().is_empty() && indent(text) < own)) else {
         return false;
     };
