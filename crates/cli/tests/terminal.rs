@@ -181,6 +181,20 @@ impl Terminal {
     }
 }
 
+/// Ctrl-Z before our terminal leaves it to the job's would stop us alone, and the job would run on.
+#[test]
+fn keys_are_the_jobs_from_its_first_moment() {
+    let Some(mut terminal) = shell() else { return };
+    terminal.waits_for("prompt>");
+    terminal.press("export OUTER=$(tty)\r");
+    for run in 1..=10 {
+        terminal.press("$BRIMFUL run --plain -- sh -c 'stty -a < $OUTER > modes'\r");
+        terminal.waits("its end", |terminal| terminal.written().matches("recorded in").count() == run);
+        let modes = std::fs::read_to_string(terminal.folder.path().join("modes")).unwrap();
+        assert!(modes.contains("-isig") && modes.contains("-echo "), "{modes}");
+    }
+}
+
 #[test]
 fn ctrl_z_stops_the_job_and_the_shell_lets_it_go_on() {
     for options in ["", "--plain"] {

@@ -37,7 +37,7 @@ pub struct Terminal {
     ours: File,
     theirs: blocking::Pts,
     size: Option<Winsize>,
-    keys: Option<Keys>,
+    raw: Option<Raw>,
 }
 
 /// Whether Brimful runs in the foreground of a terminal that it may take over: keys come from it and output goes to it. Where only one of both is so, the
@@ -52,15 +52,18 @@ impl Terminal {
     pub fn open() -> io::Result<Terminal> {
         let (ours, theirs) = blocking::open().map_err(as_io)?;
         let ours = File::from(OwnedFd::from(ours));
-        let mut terminal = Terminal { ours, theirs, size: None, keys: None };
+        let mut terminal = Terminal { ours, theirs, size: None, raw: None };
         terminal.resize(current_size());
         Ok(terminal)
     }
 
-    /// Starts the command in it; what is no terminal of ours stays what it is.
-    pub fn start(&self, command: Command) -> io::Result<Child> {
+    /// Starts the command in it; what is no terminal of ours stays what it is. Keys that are typed from now on wait for `begin`: were ours made raw
+    /// only then, a Ctrl-Z between the two would stop us and not the job, which is in another session.
+    pub fn start(&mut self, command: Command) -> io::Result<Child> {
         let mut command = blocking::Command::from(command);
-        if !io::stdin().is_terminal() {
+        if io::stdin().is_terminal() {
+            self.raw = Some(Raw::make()?);
+        } else {
             command = command.stdin(Stdio::inherit());
         }
         if !io::stdout().is_terminal() {
@@ -73,14 +76,12 @@ impl Terminal {
     }
 
     /// The job has started: keys go to it from now on. Gives the end from which its output is read.
-    pub fn begin(mut self, shown: &Shown) -> io::Result<(Running, File)> {
-        let output = self.ours.try_clone()?;
-        if io::stdin().is_terminal() {
-            self.keys = Some(Keys::to(self.ours.try_clone()?, shown.clone())?);
-        }
+    pub fn begin(self, shown: &Shown) -> io::Result<(Running, File)> {
         // With our copy of the job's end open, its output would never end.
-        let Terminal { ours, size, keys, .. } = self;
-        Ok((Running { ours, size, _keys: keys }, output))
+        let Terminal { ours, size, raw, .. } = self;
+        let output = ours.try_clone()?;
+        let to_job = raw.map(|raw| Ok::<_, io::Error>(Keys::to(ours.try_clone()?, shown.clone(), raw))).transpose()?;
+        Ok((Running { ours, size, _keys: to_job }, output))
     }
 
     fn resize(&mut self, size: Option<Winsize>) {
@@ -116,15 +117,14 @@ pub fn current_size() -> Option<Winsize> {
     [tcgetwinsize(io::stdout()), tcgetwinsize(io::stderr())].into_iter().flatten().find(|size| size.ws_col > 0)
 }
 
-/// Keys on their way. Ends, and gives the terminal back as it was, when it is dropped.
-struct Keys {
+/// Our terminal, which leaves all keys to the job's. Given back as it was when this is dropped.
+struct Raw {
     before: Termios,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    raw: Termios,
 }
 
-impl Keys {
-    fn to(mut job: File, shown: Shown) -> io::Result<Keys> {
+impl Raw {
+    fn make() -> io::Result<Raw> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
@@ -132,8 +132,30 @@ impl Keys {
         raw.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
         raw.local_modes &= !LocalModes::ISIG;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        Ok(Raw { before, raw })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // In the background the shell has set it, and setting it would stop us.
+        if suspend::is_in_front() {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        }
+    }
+}
+
+/// Keys on their way. Ends when it is dropped; then the terminal is given back, too.
+struct Keys {
+    _raw: Raw,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keys {
+    fn to(mut job: File, shown: Shown, terminal: Raw) -> Keys {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, usual) = (Arc::clone(&stop), before.clone());
+        let (stopped, usual, raw) = (Arc::clone(&stop), terminal.before.clone(), terminal.raw.clone());
         let thread = thread::spawn(move || {
             let (mut keys, mut split) = ([0; 1024], live::Keys::default());
             let (mut is_raw, mut had_screen) = (true, false);
@@ -175,7 +197,7 @@ impl Keys {
                 }
             }
         });
-        Ok(Keys { before, stop, thread: Some(thread) })
+        Keys { _raw: terminal, stop, thread: Some(thread) }
     }
 }
 
@@ -184,10 +206,6 @@ impl Drop for Keys {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-        // In the background the shell has set it, and setting it would stop us.
-        if suspend::is_in_front() {
-            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
         }
     }
 }

@@ -43,7 +43,7 @@ impl Streams {
     /// Starts the command.
     pub fn start(self, mut command: Command) -> (Streams, io::Result<Child>) {
         match self {
-            Streams::Terminal(terminal) => {
+            Streams::Terminal(mut terminal) => {
                 let child = terminal.start(command);
                 (Streams::Terminal(terminal), child)
             }
