@@ -97,18 +97,23 @@ def refused_ahead():
 
 
 def in_laps():
-    """Two epochs of six steps on JAX, a copy for every four in the second: which states were given away, and whether all is as Keras leaves it."""
-    (x, y), began = numbers(60), []
+    """Two epochs of six steps on JAX, a copy for every four in the second: which states were given away, before which steps a copy was put
+    aside, and whether all is as Keras leaves it."""
+    (x, y), began, aside = numbers(60), [], []
     plain, model = dense(2048), dense(2048)
     backend = api.job_of(model, "auto", "exact").backend
-    begin = backend.begin
+    begin, begin_copy = backend.begin, backend.begin_copy
 
     def listened(job, values, data, rows, copies):
         backend.lap_steps = 4
         began.append((copies, next(iter(values["trainable"]))))
         return begin(job, values, data, rows, copies)
 
-    backend.begin = listened
+    def put_aside(values):
+        aside.append(len(began))
+        return begin_copy(values)
+
+    backend.begin, backend.begin_copy = listened, put_aside
     options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
     held = model.trainable_variables[0].value
     logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
@@ -118,9 +123,57 @@ def in_laps():
     return {
         "copied": [copies for copies, _ in began],
         "given": [array.is_deleted() for _, array in began],
+        "aside": aside,
         "held": held.is_deleted(),
         "same": logs[0] == logs[1] and states[0] == states[1],
     }
+
+
+def lost_copy(when):
+    """The copy that a lap begins with fails for real, and then a step of that lap: how many steps were taken again, and whether all is as Keras
+    leaves it.
+
+    when: whether it fails "at once", or "late", when steps were begun that need it.
+    """
+    import jax
+    import jax.numpy as jnp
+    from brimful.keras.backends import jax_sizes
+
+    (x, y), begun, again = numbers(80), [], []
+    plain, model = dense(), dense()
+    job = api.job_of(model, "auto", "exact")
+    backend, begins_again = job.backend, job.begins_again
+    begin = backend.begin
+
+    @jax.jit
+    def late(values):
+        # So many that no machine has room to sort them.
+        some = jnp.sort(jnp.arange(1 << 44, dtype="float32") * values["metrics"][0])[3]
+        return jax.tree_util.tree_map(lambda value: value + some.astype(value.dtype), values)
+
+    def failing(values):
+        if when == "at once":
+            keras.ops.zeros((1 << 50,), "uint8")
+        return late({name: [*value] for name, value in values.items()})
+
+    def listened(job, values, data, rows, copies):
+        begun.append(copies)
+        if len(begun) == 6:
+            keras.ops.zeros((1 << 50,), "uint8")
+        return begin(job, values, data, rows, copies)
+
+    def counted(before, interrupted):
+        again.append(before)
+        begins_again(before, interrupted)
+
+    backend.begin, backend.begin_copy, job.begins_again = listened, failing, counted
+    jax_sizes.laps = lambda *args: (3, 2)
+    options = {"batch_size": 10, "verbose": 0, "shuffle": False}
+    logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
+    states = [
+        [keras.ops.convert_to_numpy(value).tolist() for value in (*each.variables, *each.optimizer.variables)] for each in (plain, model)
+    ]
+    return {"begun": begun, "again": again, "same": logs[0] == logs[1] and states[0] == states[1]}
 
 
 def interrupted():
@@ -145,26 +198,37 @@ def interrupted():
     return {"begun": len(begun), "steps": steps, "same": same}
 
 
-def fetched():
-    """Batches that Keras puts on the device between steps, as on a GPU, where every third one fails for real: whether all is as Keras leaves it."""
+def fetched(whose):
+    """Batches that Keras puts on the device between steps, as on a GPU, where every third one fails for real: whether all is as Keras leaves it.
+
+    whose: the function that fails; JAX's, or one that stands in the place of Keras's own.
+    """
+    import jax
     from keras.src.backend.jax import trainer
 
-    (x, y), calls, own = numbers(60), [], trainer._distribute_data
+    (x, y), calls = numbers(60), []
     plain, model = dense(), dense()
+    own = {"keras": trainer._distribute_data, "jax": jax.device_put}[whose]
 
-    def failing(data, *args):
-        calls.append(1)
-        if len(calls) % 3 == 0:
-            keras.ops.zeros((1 << 50,), "uint8")
-        return own(data, *args)
+    def failing(data, *args, **options):
+        # Keras sends scalars of its own between batches.
+        if isinstance(data, tuple):
+            calls.append(1)
+            if len(calls) % 3 == 0:
+                keras.ops.zeros((1 << 50,), "uint8")
+        return own(data, *args, **options)
 
     options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
     plain.fit(x, y, **options)
     trainer.JAXEpochIterator._get_iterator = lambda each: each._one_batch_ahead_iterator(each.data_adapter.get_jax_iterator())
-    trainer._distribute_data = failing
+    if whose == "keras":
+        trainer._distribute_data = failing
+    else:
+        jax.device_put = failing
+    before = trainer._distribute_data
     brimful.keras.fit(model, x, y, **options)
     same = all(np.array_equal(left, right) for left, right in zip(plain.get_weights(), model.get_weights()))
-    return {"failed": len(calls) // 3, "put_back": trainer._distribute_data is failing, "same": same}
+    return {"failed": len(calls) // 3, "put_back": trainer._distribute_data is before, "same": same}
 
 
 def loaded():
@@ -228,6 +292,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, interrupted, fetched, loaded, resume)
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, lost_copy, interrupted, fetched, loaded, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

@@ -24,7 +24,7 @@ TOKENS = 2048
 #: So much of what a framework said is kept: of steps that were begun on one that failed, JAX puts each one's words before the cause.
 MESSAGE_CHARS = 1000
 #: Whole batches on JAX from one copy of the state to the next.
-LAP_STEPS = 5
+LAP_STEPS = 3
 
 
 class Moments:

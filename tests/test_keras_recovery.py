@@ -290,12 +290,22 @@ def test_parts_are_cut_from_arrays_on_the_device(tmp_path):
 def test_states_on_jax_are_given_away_from_copy_to_copy(tmp_path):
     """What a lap began with is held, what comes between is written over, and the training is Keras's to the last bit.
 
-    The first step of a job is waited for; an epoch ends a lap, because Keras has the variables then; from the second one on, laps have four.
+    The first step of a job is waited for; an epoch ends a lap, because Keras has the variables then; from the second one on, laps have four. A lap
+    that follows another one is not waited for: the state goes on in its place, and the copy is put aside.
     """
     found = answer(case("in_laps", tmp_path=tmp_path, backend="jax"))
     assert found["same"] and not found["held"]
-    assert found["copied"] == [*(True, False, False, False, False), *(True, False, False, False, True, False)]
+    assert found["copied"] == [*(True, False, False, False, False), *(True, False, False, False, False, False)]
     assert found["given"] == [not copied for copied in found["copied"]]
+    assert found["aside"] == [5 + 4]
+
+
+@pytest.mark.parametrize(("when", "copied", "again"), [("at once", [True, False, False] * 2, 2), ("late", [True, *[False] * 5], 5)])
+def test_a_lap_whose_copy_is_lost_is_taken_again_from_the_one_before(tmp_path, when, copied, again):
+    """The first step is waited for, the sixth after it fails. A copy that cannot be begun is made when all steps are done, as for a first lap; one
+    that turns out to have failed leaves what the lap before began with, and all its batches."""
+    found = answer(case("lost_copy", when, tmp_path=tmp_path, backend="jax"))
+    assert found == {"begun": copied, "again": [again], "same": True}
 
 
 def test_an_interrupt_in_a_lap_loses_nothing(tmp_path):
@@ -303,9 +313,10 @@ def test_an_interrupt_in_a_lap_loses_nothing(tmp_path):
     assert answer(case("interrupted", tmp_path=tmp_path, backend="jax")) == {"begun": 3, "steps": 4, "same": True}
 
 
-def test_a_batch_that_does_not_get_to_the_device_is_sent_again(tmp_path):
-    """It would be lost with all after it: it is Keras's own iterator that fails. Twelve batches, and six more tries."""
-    assert answer(case("fetched", tmp_path=tmp_path, backend="jax")) == {"failed": 6, "put_back": True, "same": True}
+@pytest.mark.parametrize("whose", ["jax", "keras"])
+def test_a_batch_that_does_not_get_to_the_device_is_sent_again(tmp_path, whose):
+    """It would be lost with all after it: it is Keras's own iterator that fails. Twelve batches, each sent as a whole, and six more tries."""
+    assert answer(case("fetched", whose, tmp_path=tmp_path, backend="jax")) == {"failed": 6, "put_back": True, "same": True}
 
 
 def test_what_is_refused_ahead_is_waited_for_from_then_on(tmp_path):

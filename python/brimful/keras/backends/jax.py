@@ -255,6 +255,14 @@ class Backend:
         """The state to give away in place of this one; where none is given away, this one."""
         return self._call("copy", lambda values: tree.map_structure(jax.numpy.copy, values), values) if self.gives else values
 
+    def begin_copy(self, values: dict) -> dict:
+        """The same of a state that is perhaps to come, not waited for."""
+        self.waits = False
+        try:
+            return self.copied({name: _listed(value) for name, value in values.items()})
+        finally:
+            self.waits = True
+
     def copied_bytes(self) -> int:
         """What such a copy takes, if whole batches and their updates are one."""
         return sum(value.nbytes for values in self.values.values() for value in values) if self.joint and self.gives else 0

@@ -2,7 +2,8 @@
 
 In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. A step that ran out of memory is taken again
 in the ordinary way, and so are those that were begun on its result. For that, a state and the batches since then are held: what a step in
-parts began with; for whole batches, which leave the next state in the place of the last one, a copy every so many steps (a lap). Whoever
+parts began with; for whole batches, which leave the next state in the place of the last one, a copy every so many steps (a lap). Where there
+is room for two, nobody waits for the copy either: what is held for the lap before is held until the copy is there. Whoever
 reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the first
 failure. Where there is room, whole batches are begun before the last one is done: to wait for each of many short steps would be a good part
 of them.
@@ -67,15 +68,37 @@ class Logs(dict):
         return super().__getitem__(key)
 
 
+def came_to_be(wait: Callable[[], Any]) -> bool:
+    """Whether what is waited for is there, or there was no memory for it."""
+    try:
+        wait()
+    except Exception as error:
+        if not failure.is_out_of_memory(error):
+            raise
+        failure.forget(error)
+        return False
+    return True
+
+
 class Lap:
     """Steps from a state that is held: whichever of them fails, all are taken again from there."""
 
-    def __init__(self, state: tuple, steps: int) -> None:
+    def __init__(self, state: tuple, steps: int, before: Lap | None = None) -> None:
         self.state = state
         #: So many more may be begun.
         self.left = steps
         #: The batches of those that are done.
         self.done: list = []
+        #: The lap before, as long as nobody knows whether the state, a copy, came to be.
+        self._before = before
+
+    def know(self) -> None:
+        """All steps before this lap are done: whether its state is there. If not, both laps are one."""
+        before, self._before = self._before, None
+        if before is None or came_to_be(lambda: jax.block_until_ready(self.state)):
+            return
+        before.know()
+        self.state, self.done = before.state, [*before.done, *self.done]
 
 
 class Begun:
@@ -187,14 +210,28 @@ class Ahead:
     def _begin_whole(self, values: tuple, data: Any, rows: int) -> tuple:
         """A whole batch: in the lap that the last one was in, or in a new one, from a copy of its state."""
         lap = self._lap
-        if lap is not None and lap.left and values[0] is self._promised:
-            return self._begin(lap, values, data, rows)
+        if lap is not None and values[0] is self._promised:
+            if not lap.left and self._backend.runs_ahead:
+                self._lap = lap = self._next(lap, values)
+            if lap.left:
+                return self._begin(lap, values, data, rows)
         values = self.current(values)
         if not self._backend.lap_steps:
             # A step before it has failed.
             return self._wait_for(values, data)
         self._lap = Lap(values, self._backend.lap_steps)
         return self._begin(self._lap, values, data, rows, copies=True)
+
+    def _next(self, lap: Lap, values: tuple) -> Lap:
+        """The lap after this one, before its last step is done; this one if there is no room."""
+        try:
+            copy = self._backend.begin_copy(dict(zip(TRAIN, values)))
+        except Exception as error:
+            if not failure.is_out_of_memory(error):
+                raise
+            failure.forget(error)
+            return lap
+        return Lap(tuple(copy[name] for name in TRAIN), self._backend.lap_steps, lap)
 
     def _begin(self, lap: Lap, values: tuple, data: Any, rows: int, copies: bool = False) -> tuple:
         begun = Begun(lap, data, rows)
@@ -246,20 +283,12 @@ class Ahead:
                 raise
 
     def _went_well(self, begun: Begun) -> bool:
-        if begun.after is None:
-            return False
-        try:
-            begun.wait()
-        except Exception as error:
-            if not failure.is_out_of_memory(error):
-                raise
-            failure.forget(error)
-            return False
-        return True
+        return begun.after is not None and came_to_be(begun.wait)
 
     def _finished(self) -> None:
         """The oldest one is done."""
         begun = self._begun.popleft()
+        begun.lap.know()
         self._job.stepped(begun.rows, begun.parts)
         begun.lap.done.append(begun.data)
         begun.end()
@@ -268,6 +297,7 @@ class Ahead:
         """The oldest one ran out of memory: what was begun on its result has no result either, and all since the state that is held are
         taken again in their order. Each step of this is kept: it may be interrupted, and gone on with."""
         lap, interrupted = self._begun[0].lap, self._begun[0].interrupted
+        lap.know()
         self._lap = None
         for begun in self._begun:
             try:

@@ -1,8 +1,9 @@
-"""Batches on their way to the device: tried again when there is no memory for one.
+"""Batches on their way to the device: tried again when there is no memory for one, and sent as a whole.
 
 In: Keras's own function for that, which it calls between steps, and what to do before another try. Out: nothing; Keras calls this one until
 it is put back. A batch that fails there would be lost with all after it: it is Keras's iterator that fails, and an iterator that failed has
-ended. Not needed on a CPU, where batches stay as they are until the step.
+ended. Keras sends each array by itself; together they take a tenth of a millisecond less (on an H200), a tenth of a short step. Not needed on a
+CPU, where batches stay as they are until the step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import keras
 from keras.src.backend.jax import trainer
 
 from brimful.fitting import failure
@@ -36,11 +39,16 @@ class Fetching:
     def _fetch(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         for pause in PAUSES_SECONDS:
             try:
-                return self._own(data, *args, **kwargs)
+                return self._send(data, *args, **kwargs)
             except Exception as error:
                 if not failure.is_out_of_memory(error):
                     raise
                 failure.forget(error)
             self._make_room()
             time.sleep(pause)
-        return self._own(data, *args, **kwargs)
+        return self._send(data, *args, **kwargs)
+
+    def _send(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        # Where somebody has put in a function of their own, or says where the arrays are to lie, that is what counts.
+        is_plain = self._own.__module__ == trainer.__name__ and not args and not kwargs and keras.distribution.distribution() is None
+        return jax.device_put(data) if is_plain else self._own(data, *args, **kwargs)
