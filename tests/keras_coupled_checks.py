@@ -214,7 +214,7 @@ def must_not_split():
     with np.testing.assert_raises(CannotSplit) as caught:
         if keras.backend.backend() == "jax":
             job.backend.values = {
-                name: [v.value for v in job.backend._variables(name)] for name in ("trainable", "non_trainable", "metrics")
+                name: [v.value for v in job.backend._programs.variables(name)] for name in ("trainable", "non_trainable", "metrics")
             }
         job._split(tuple(ops.convert_to_tensor(value) for value in (x, y)) + (None,), ROWS)
     return {"said": str(caught.exception), "parts": 1, "codes": [job.forbidden.code], "forbidden": job.forbidden.text}

@@ -3,7 +3,7 @@
 In: a compiled model, its state as Keras passes it, and parts of batches. Out: gradients, the new state, logs. Arrays never change, and
 what is given away to a call that may fail is a copy: a step that runs out of memory leaves the state as it was. Each call is waited for,
 because an error would otherwise come to light much later, but for steps like those that went well, which Keras need not wait for, and of
-which several share a copy (`jax_ahead`). Not done: several devices or processes.
+which several share a copy (`jax_ahead`). What is computed stands in `jax_programs`. Not done: several devices or processes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..batches import unpacked
 from . import jax_sizes
 from .jax_ahead import TRAIN, Ahead, Values
 from .jax_fetching import Fetching
+from .jax_programs import Programs, concatenated
 
 TEST = ("trainable", "non_trainable", "metrics")
 PREDICT = ("trainable", "non_trainable")
@@ -42,6 +43,7 @@ class Backend:
             )
         self._jax_device = jax.devices()[0]
         self.device = str(getattr(self._jax_device, "device_kind", self._jax_device))
+        self._programs = Programs(model)
         self._made: dict[str, Any] = {}
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
@@ -78,7 +80,7 @@ class Backend:
                         raise
                     break
                 results.append(one(unpacked(data)))
-            result = results[-1] if names is not PREDICT else self.concatenate(results)
+            result = results[-1] if names is not PREDICT else concatenated(results)
             return result, tuple(Values(self.values[name]) for name in names)
 
         def over(one: Any, names: tuple) -> Any:
@@ -112,11 +114,11 @@ class Backend:
         self._end_fetching()
         self.model._symbolic_build(data_batch=data)
         self.model.reset_metrics()
-        held = tuple([variable.value for variable in self._variables(name)] for name in TRAIN)
+        held = tuple([variable.value for variable in self._programs.variables(name)] for name in TRAIN)
         logs, after = train(held, iter([data]))
         after = self.ahead.current(after)
         for name, values in zip(TRAIN, after):
-            for variable, value in zip(self._variables(name), values):
+            for variable, value in zip(self._programs.variables(name), values):
                 variable.assign(value)
         return float(logs["loss"])
 
@@ -196,12 +198,6 @@ class Backend:
             if value is not None:
                 self.values[name] = value
 
-    def scope(self, values: dict | None = None, **options: Any) -> Any:
-        """Keras's variables have these values inside."""
-        values = self.values if values is None else values
-        mapping = [pair for name in values for pair in zip(self._variables(name), values[name])]
-        return keras.StatelessScope(state_mapping=mapping, **{"collect_losses": True, **options})
-
     def asked(self, ask: Any, *args: Any) -> Any:
         """What a function says that calls the model outside a step. As one program: else JAX compiles each operation by itself.
 
@@ -209,22 +205,13 @@ class Backend:
         """
 
         def inside(values: dict, *args: Any) -> Any:
-            with self.scope(values):
+            with self._programs.scope(values):
                 return ask(*args)
 
         with jax.default_matmul_precision("highest"):
             if self._eager():
                 return inside(self.values, *args)
             return jax.block_until_ready(jax.jit(inside)(self.values, *args))
-
-    def _variables(self, name: str) -> list:
-        if name == "optimizer":
-            return list(self.model.optimizer.variables)
-        return list(getattr(self.model, f"{name}_variables"))
-
-    def _after(self, scope: Any, name: str, values: dict) -> list:
-        found = [scope.get_current_value(variable) for variable in self._variables(name)]
-        return [old if new is None else new for old, new in zip(values[name], found)]
 
     # Training.
 
@@ -234,7 +221,7 @@ class Backend:
             given = self.copied(self.values) if self.waits else self.values
             self.values, logs = self._call(*self._joined(), given, data, donate=self._donated())
             return None, logs
-        gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._whole(), self.values, data)
+        gradients, self.values["non_trainable"], self.values["metrics"], logs = self._call("whole", self._programs.whole, self.values, data)
         return gradients, logs
 
     def begin(self, job: Any, values: dict, data: tuple, rows: int, copies: bool = False) -> tuple:
@@ -270,65 +257,33 @@ class Backend:
     def whole_program(self, data: tuple) -> Any:
         """The same as `whole`, compiled and not run."""
         if not self.joint:
-            return self._program("whole", self._whole(), self.values, data)
+            return self._program("whole", self._programs.whole, self.values, data)
         return self._program(*self._joined(), self.values, data, donate=self._donated())
+
+    def _joined(self) -> tuple:
+        """A whole batch and its update as one program, by its name."""
+        return "whole and update" if self.gives else "whole and update, nothing given away", self._programs.whole_and_update
 
     def _donated(self) -> tuple:
         return (0,) if self.gives else ()
 
-    def _joined(self) -> tuple:
-        """A whole batch and its update as one program, by its name."""
-        whole = self._whole()
-
-        def step(values: dict, data: tuple) -> tuple:
-            gradients, moving, metrics, logs = whole(values, data)
-            trainable, optimizer = self.model.optimizer.stateless_apply(values["optimizer"], gradients, values["trainable"])
-            # The state first: what is given away is used for results in their order, and a log in the place of a weight would move all others.
-            return dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics)))), logs
-
-        return "whole and update" if self.gives else "whole and update, nothing given away", step
-
-    def _whole(self) -> Any:
-        def step(values: dict, data: tuple) -> tuple:
-            rows = next(leaf for leaf in tree.flatten(data[0]) if leaf is not None).shape[0]
-
-            def loss_of(trainable: list) -> tuple:
-                inside = {**values, "trainable": trainable}
-                x, y, weights = data
-                with self.scope(inside, collect_losses=True) as scope:
-                    y_pred = self._forward(x, training=True)
-                    loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
-                    self.model._loss_tracker.update_state(loss, sample_weight=rows)
-                    scaled = self.model.optimizer.scale_loss(loss)
-                    logs = self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
-                return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), logs)
-
-            (_, (moving, metrics, logs)), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
-            return gradients, moving, metrics, logs
-
-        return step
-
     def counts(self, data: tuple) -> list:
         """What a part divides its losses by. What does not lead to a number of these is not run."""
-
-        def count(values: dict, data: tuple) -> list:
-            x, y, weights = data
-            with self.scope(values, collect_losses=True):
-                return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
-
-        return self._call("counts", count, self.values, data)
+        return self._call("counts", self._programs.counts, self.values, data)
 
     def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
         """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
         args = self._part_args(data, share, counts, before)
-        gradients, (moving, metrics, loss, losses, predicted) = self._call(f"gradients {collect}", self._gradients(rule, collect), *args)
+        gradients, (moving, metrics, loss, losses, predicted) = self._call(
+            f"gradients {collect}", self._programs.gradients(rule, collect), *args
+        )
         self.values["non_trainable"], self.values["metrics"] = moving, metrics
         return gradients, loss, losses, predicted
 
     def gradients_program(self, data: tuple, rule: terms.Rule, share: float, collect: bool) -> Any:
         """The same, compiled and not run."""
         counts = self.counts(data) if rule.counted else []
-        return self._program(f"gradients {collect}", self._gradients(rule, collect), *self._part_args(data, share, counts, None))
+        return self._program(f"gradients {collect}", self._programs.gradients(rule, collect), *self._part_args(data, share, counts, None))
 
     def _part_args(self, data: tuple, share: float, counts: list, before: list | None) -> tuple:
         if before is None:
@@ -336,35 +291,13 @@ class Backend:
             before = self._call("zeros", lambda values: [jax.numpy.zeros_like(value) for value in values], self.values["trainable"])
         return self.values, data, _share(share), counts, before
 
-    def _gradients(self, rule: terms.Rule, collect: bool) -> Any:
-        def step(values: dict, data: tuple, share: Any, counts: list, before: list) -> tuple:
-            def loss_of(trainable: list) -> tuple:
-                inside = {**values, "trainable": trainable}
-                x, y, weights = data
-                with self.scope(inside, collect_losses=True) as scope, state.moving_averages(self.model, share):
-                    y_pred = self._forward(x, training=True)
-                    loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
-                    scaled = self.model.optimizer.scale_loss(loss)
-                    if not collect:
-                        self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
-                predicted = state.with_masks(y_pred) if collect else None
-                return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), loss, losses, predicted)
-
-            (_, after), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
-            return [old + new for old, new in zip(before, gradients)], after
-
-        return step
-
     def set_aside(self, gradients: list | None) -> bool:
         """Nothing: gradients of parts are added up, and wait where they are needed."""
         return False
 
     def update(self, gradients: list) -> None:
         """All weights and the optimizer's state. Where it fails, `undo` puts back what was given away."""
-
-        def apply(trainable: list, optimizer: list, gradients: list) -> tuple:
-            return self.model.optimizer.stateless_apply(optimizer, gradients, trainable)
-
+        apply = self._programs.update
         args = (self.values["trainable"], self.values["optimizer"], gradients)
         if not self.lean:
             self.values["trainable"], self.values["optimizer"] = map(list, self._call("update", apply, *args))
@@ -385,23 +318,11 @@ class Backend:
 
     def finish(self, data: tuple, rows: int, losses: list, values: list[list], predictions: list | None) -> dict:
         """The metrics of the whole batch, as logs."""
-
-        def metrics(held: dict, data: tuple, rows: Any, losses: list, values: list[list], predictions: list | None) -> tuple:
-            x, y, weights = data
-            loss, values = terms.added(losses, values)
-            with self.scope(held) as scope:
-                self.model._loss_tracker.update_state(loss, sample_weight=rows)
-                for tracker, value in zip(terms.trackers(self.model), values):
-                    tracker.update_state(value, sample_weight=rows)
-                if predictions is None:
-                    logs = self.model.get_metrics_result()
-                else:
-                    logs = self.model.compute_metrics(x, y, state.without_masks(self.concatenate(predictions)), sample_weight=weights)
-            return logs, self._after(scope, "metrics", held)
-
         args = ({"metrics": self.values["metrics"]}, data, rows, losses, values, predictions)
-        logs, self.values["metrics"] = self._call(f"finish {predictions is None}", metrics, *args)
+        logs, self.values["metrics"] = self._call(f"finish {predictions is None}", self._programs.finish, *args)
         return logs
+
+    concatenate = staticmethod(concatenated)
 
     # Without training.
 
@@ -412,29 +333,14 @@ class Backend:
         return logs
 
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
-        def step(values: dict, data: tuple, share: Any, counts: list) -> tuple:
-            x, y, weights = data
-            with self.scope(values, collect_losses=True) as scope:
-                y_pred = self._forward(x, training=False)
-                loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
-                if not collect:
-                    self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
-            return loss, losses, state.with_masks(y_pred) if collect else None, self._after(scope, "metrics", values)
-
         args = (self.values, data, _share(share), counts)
-        loss, losses, predicted, self.values["metrics"] = self._call(f"test_part {collect}", step, *args)
+        loss, losses, predicted, self.values["metrics"] = self._call(f"test_part {collect}", self._programs.test_part(rule, collect), *args)
         return loss, losses, predicted
 
     def predict(self, data: tuple) -> Any:
         held = tuple(self.values[name] for name in PREDICT)
         outputs, _ = self._call("predict", self.model.predict_step, held, data)
         return outputs
-
-    def concatenate(self, pieces: list) -> Any:
-        """Results of parts as results of the batch."""
-        if len(pieces) == 1:
-            return pieces[0]
-        return tree.map_structure(lambda *leaves: None if leaves[0] is None else jax.numpy.concatenate(leaves), *pieces)
 
     def others(self) -> list:
         """State of layers that is neither BatchNorm's nor a seed, by its path."""
@@ -455,9 +361,6 @@ class Backend:
     def _seed_indices(self) -> list[int]:
         wanted = {id(variable) for variable in state.seeds(self.model)}
         return [index for index, variable in enumerate(self.model.non_trainable_variables) if id(variable) in wanted]
-
-    def _forward(self, x: Any, training: bool) -> Any:
-        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
     def _call(self, name: str, step: Any, *args: Any, donate: tuple = ()) -> Any:
         result = (step if self._eager() else self._jitted(name, step, donate))(*args)

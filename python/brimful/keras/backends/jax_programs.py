@@ -1,0 +1,132 @@
+"""What a step on JAX computes, as functions of the state and the batch: nothing is called here, and nothing is held.
+
+In: a compiled model. Out: functions that `jax.jit` takes: of values by the names of `jax_ahead.TRAIN`, and of data, to new values and logs. When
+they run, what is given away, and what happens when there is no memory is not their concern (`jax`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import keras
+from keras import tree
+
+from .. import state, terms
+from .jax_ahead import TRAIN
+
+
+class Programs:
+    """The functions of one model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def variables(self, name: str) -> list:
+        """Keras's variables of one part of the state."""
+        if name == "optimizer":
+            return list(self.model.optimizer.variables)
+        return list(getattr(self.model, f"{name}_variables"))
+
+    def scope(self, values: dict) -> Any:
+        """Keras's variables have these values inside."""
+        mapping = [pair for name in values for pair in zip(self.variables(name), values[name])]
+        return keras.StatelessScope(state_mapping=mapping, collect_losses=True)
+
+    def _after(self, scope: Any, name: str, values: dict) -> list:
+        found = [scope.get_current_value(variable) for variable in self.variables(name)]
+        return [old if new is None else new for old, new in zip(values[name], found)]
+
+    def _forward(self, x: Any, training: bool) -> Any:
+        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+
+    def whole(self, values: dict, data: tuple) -> tuple:
+        """Keras's own step up to the gradients."""
+        rows = next(leaf for leaf in tree.flatten(data[0]) if leaf is not None).shape[0]
+
+        def loss_of(trainable: list) -> tuple:
+            inside = {**values, "trainable": trainable}
+            x, y, weights = data
+            with self.scope(inside) as scope:
+                y_pred = self._forward(x, training=True)
+                loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
+                self.model._loss_tracker.update_state(loss, sample_weight=rows)
+                scaled = self.model.optimizer.scale_loss(loss)
+                logs = self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+            return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), logs)
+
+        (_, (moving, metrics, logs)), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
+        return gradients, moving, metrics, logs
+
+    def whole_and_update(self, values: dict, data: tuple) -> tuple:
+        """Keras's own step."""
+        gradients, moving, metrics, logs = self.whole(values, data)
+        trainable, optimizer = self.update(values["trainable"], values["optimizer"], gradients)
+        # The state first: what is given away is used for results in their order, and a log in the place of a weight would move all others.
+        return dict(zip(TRAIN, map(list, (trainable, moving, optimizer, metrics)))), logs
+
+    def update(self, trainable: list, optimizer: list, gradients: list) -> tuple:
+        """All weights and the optimizer's state."""
+        return self.model.optimizer.stateless_apply(optimizer, gradients, trainable)
+
+    def counts(self, values: dict, data: tuple) -> list:
+        """What a part divides its losses by. What does not lead to a number of these is not run."""
+        x, y, weights = data
+        with self.scope(values):
+            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+
+    def gradients(self, rule: terms.Rule, collect: bool) -> Callable[..., tuple]:
+        """Those of a part, added to those before; what it changed, its losses, and its predictions if they are collected."""
+
+        def step(values: dict, data: tuple, share: Any, counts: list, before: list) -> tuple:
+            def loss_of(trainable: list) -> tuple:
+                inside = {**values, "trainable": trainable}
+                with self.scope(inside) as scope, state.moving_averages(self.model, share):
+                    loss, losses, predicted = self._part(rule, collect, data, share, counts, training=True)
+                    scaled = self.model.optimizer.scale_loss(loss)
+                return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), loss, losses, predicted)
+
+            (_, after), gradients = jax.value_and_grad(loss_of, has_aux=True)(values["trainable"])
+            return [old + new for old, new in zip(before, gradients)], after
+
+        return step
+
+    def test_part(self, rule: terms.Rule, collect: bool) -> Callable[..., tuple]:
+        """The losses of a part, its predictions if they are collected, and the metrics."""
+
+        def step(values: dict, data: tuple, share: Any, counts: list) -> tuple:
+            with self.scope(values) as scope:
+                loss, losses, predicted = self._part(rule, collect, data, share, counts, training=False)
+            return loss, losses, predicted, self._after(scope, "metrics", values)
+
+        return step
+
+    def _part(self, rule: terms.Rule, collect: bool, data: tuple, share: Any, counts: list, training: bool) -> tuple:
+        x, y, weights = data
+        y_pred = self._forward(x, training=training)
+        loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, training, share, counts)
+        if not collect:
+            self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
+        return loss, losses, state.with_masks(y_pred) if collect else None
+
+    def finish(self, held: dict, data: tuple, rows: Any, losses: list, values: list[list], predictions: list | None) -> tuple:
+        """The logs and metrics of a batch whose parts had these losses, and predictions if they were collected."""
+        x, y, weights = data
+        loss, values = terms.added(losses, values)
+        with self.scope(held) as scope:
+            self.model._loss_tracker.update_state(loss, sample_weight=rows)
+            for tracker, value in zip(terms.trackers(self.model), values):
+                tracker.update_state(value, sample_weight=rows)
+            if predictions is None:
+                logs = self.model.get_metrics_result()
+            else:
+                logs = self.model.compute_metrics(x, y, state.without_masks(concatenated(predictions)), sample_weight=weights)
+        return logs, self._after(scope, "metrics", held)
+
+
+def concatenated(pieces: list) -> Any:
+    """Results of parts as results of the batch."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return tree.map_structure(lambda *leaves: None if leaves[0] is None else jax.numpy.concatenate(leaves), *pieces)
