@@ -5,7 +5,7 @@
 
 use super::super::causes::Code;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
-use super::super::sizes::{bytes_after, size_after, size_before};
+use super::super::sizes::{bytes_after, has_any, size_after, size_before};
 
 /// Its signs.
 pub const SIGNS: &[Sign] = &[
@@ -44,12 +44,23 @@ pub const SIGNS: &[Sign] = &[
             "cuda.cublas_handle",
             &[
                 "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED", "failed to create cublas handle",
-                "failed to create cuBLAS handle", "CUBLAS_STATUS_INTERNAL_ERROR", "CUSPARSE_STATUS_ALLOC_FAILED",
+                "failed to create cuBLAS handle", "CUSPARSE_STATUS_ALLOC_FAILED",
                 "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", "CUFFT_ALLOC_FAILED", "cuFFT error: CUFFT_INTERNAL_ERROR",
                 "CUSOLVER_STATUS_ALLOC_FAILED", "cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR",
             ],
             Weight::Symptom,
         )
+    },
+    // Products fail so for many reasons: a bad index before them, a driver, a card. A handle that is not made is another matter.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        cause: Some(Code::WorkspaceOrHandle),
+        check: |text| has_any(text, &["cublasCreate", "create", "ALLOC_FAILED"]),
+        ..Sign::new("cuda.cublas_internal", &["CUBLAS_STATUS_INTERNAL_ERROR"], Weight::Symptom)
+    },
+    Sign {
+        check: |text| !has_any(text, &["cublasCreate", "create", "ALLOC_FAILED"]),
+        ..Sign::new("cuda.cublas_product", &["CUBLAS_STATUS_INTERNAL_ERROR"], Weight::Symptom)
     },
     Sign {
         resource: Some(Resource::GpuMemory),
