@@ -83,6 +83,13 @@ pub const SIGNS: &[Sign] = &[
         )
         .slurm()
     },
+    // As people say it: `all jobs were killed because of a Slurm out-of-memory error`.
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        also: &["killed", "failed", "crashed"],
+        ..Sign::new("slurm.told", &["slurm out-of-memory", "slurm out of memory", "slurm OOM"], Weight::Failure)
+    },
     // What a job's script asked for is what it has.
     Sign {
         resource: LIMIT,
