@@ -16,6 +16,8 @@ pub const SIGNS: &[Sign] = &[
                 "Is your feature request related", "Describe the solution you'd like", "Feature request",
                 "The feature, motivation and pitch", "What does this PR do", "What changes were proposed",
                 "What's changed", "Proposed change", "Suggestion Description", "🚀 Feature",
+                "Why are these changes needed", "What do these changes do", "How was this patch tested",
+                "How has this been tested",
             ],
             Weight::Context,
         )

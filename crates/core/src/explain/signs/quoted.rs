@@ -171,12 +171,21 @@ fn is_frame(line: &str) -> bool {
     line.strip_prefix("frame #").is_some_and(|tail| tail.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// Whether a line has what is raised, and then what was said: `raise RuntimeError(text) RuntimeError: CUDA out of memory`, as two lines become one title.
+fn raises_and_says(code: &str) -> bool {
+    let said = code.strip_prefix("raise ").and_then(|tail| tail.split_once([')', '"', ' '])).map(|(_, tail)| tail);
+    said.is_some_and(|tail| {
+        let mut words = tail.split_whitespace();
+        words.any(|word| word.ends_with("Error:") || word.ends_with("Exception:"))
+    })
+}
+
 /// A line of code, with the number or the arrow that a notebook puts before it: `---> 88     except RuntimeError as error:`.
 fn is_code(line: &str) -> bool {
     // Or with the mark that a list of changes puts there.
     let code = line.trim_start_matches(|c: char| c.is_ascii_digit() || "+->: |\t".contains(c));
     let asks = (code.starts_with("if ") || code.starts_with("assert ")) && code.contains(" in str(");
-    asks || CODE.iter().any(|start| code.starts_with(start))
+    asks || (CODE.iter().any(|start| code.starts_with(start)) && !raises_and_says(code))
 }
 
 /// How comments begin that say something to whoever reads the code.
@@ -190,7 +199,8 @@ fn is_comment(line: &str) -> bool {
     };
     let (first, tail) = comment.split_once(' ').unwrap_or((comment, ""));
     let named = first.ends_with(':') && !NOTES.contains(&first) && comment.contains(|c: char| c.is_ascii_digit());
-    let message = named || has_any(first, &["error", "exception"]) || tail.starts_with("error:");
+    let message =
+        named || has_any(first, &["error", "exception"]) || tail.starts_with("error:") || raises_and_says(comment);
     comment.starts_with(|c: char| c.is_ascii_lowercase()) && !message && !has_word_of(comment, &["i", "i'm", "my"])
 }
 
