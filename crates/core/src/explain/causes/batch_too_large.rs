@@ -61,7 +61,9 @@ fn judge(case: &Case) -> Option<Claim> {
         case.place.is_none()
             && trained(&failure.frames)
             && !grows_trees(&failure.frames)
-            && !has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
+            // Whoever starts others has no step of its own, unless it says so.
+            && (!has_any(&last.file, &["trainer", "launch", "run.py", "spawn"])
+                || has_any(&last.code, &["training_batch(", "train_batch(", "training_step(", "train_step("]))
     });
     if let Some(frame) = inside.filter(|_| {
         failure.sign.weight == Weight::Failure && (case.of(Resource::GpuMemory) || failure.sign.id.starts_with("xla."))

@@ -38,7 +38,10 @@ pub(super) const RULES: &[Rule] = &[
             "_create_fp32_partitions", "initialize_optimizer_states", "add_variable_from_reference", "apply_updates",
             "_resource_apply_dense", "_resource_apply_sparse",
         ],
-        code: &["apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build("],
+        code: &[
+            "apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build(", ".step(optimizer",
+            ".step(self.optimizer", ".step(self._optimizer",
+        ],
     },
     Rule {
         phase: Phase::Backward,
