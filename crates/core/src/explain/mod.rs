@@ -144,7 +144,10 @@ impl Reader for Seen {
             let above = excerpt.before.last().map(|line| line.text.as_str());
             let sign = signs::anybody::continued(sign, above, &excerpt.line.text);
             let sighting = sighting(sign, excerpt, &mut around);
-            self.keep(sighting);
+            let told = sign.id == signs::anybody::ANYBODYS_OOM;
+            if !told || signs::anybody::on_device(&sighting.text, &sighting.frames) {
+                self.keep(sighting);
+            }
         }
     }
 }
@@ -223,6 +226,16 @@ impl Around {
 fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
     let before = excerpt.before_by_speaker();
     let frames = traceback::frames(&before);
+    // What is written in C++ says itself what it could not make; the frames around it are of whoever called it.
+    if has_any(&excerpt.line.text, &["ggml_", "llama_"]) {
+        let mut after = vec![excerpt.line.text.as_str()];
+        after.extend(excerpt.after_by_speaker());
+        let place = phase::told_below(&after);
+        let of_cache = after.iter().any(|line| line.contains("buffer for kv cache"));
+        if place.is_some() || of_cache {
+            return (frames, place);
+        }
+    }
     if let Some(place) = phase::place(&frames, on_host) {
         return (frames, Some(place));
     }

@@ -97,7 +97,9 @@ pub fn told_below(lines: &[&str]) -> Option<Place> {
     // The failure's own line comes first, and is as long as it is.
     let gave_up =
         |(at, line): &(usize, &&str)| has_any(line, &["error", "fail", "unable"]) && (*at == 0 || line.len() < 300);
-    let mut below = lines.iter().enumerate().take(TOLD_WITHIN + 2).filter(gave_up);
+    // A cache that did not fit was asked for after the model.
+    let before_cache = |(_, line): &(usize, &&str)| !has(line, "buffer for kv cache");
+    let mut below = lines.iter().enumerate().take(TOLD_WITHIN + 2).take_while(before_cache).filter(gave_up);
     below.find_map(|(_, line)| {
         let phase = names::of_failure(line)?;
         Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })

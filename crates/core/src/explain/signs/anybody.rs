@@ -3,10 +3,12 @@
 //!
 //! These wordings are general, so that they give way to any sign that knows its program.
 
+use super::super::phase::has_model;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{
     after, bytes_after, has, has_any, has_word_of, number_after, quantity, size_after, size_before,
 };
+use super::super::traceback::Frame;
 use super::quoted::MANUALS;
 use super::talk::is_own;
 use crate::bytes::MIB;
@@ -48,6 +50,15 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         unless: &["avoid", "prevent", "no CUDA OOM", "without", "?", "CUDA OOMs:"],
         ..Sign::new("anybody.oom", &["CUDA OOM", "GPU OOM", "hbm OOM"], Weight::Failure)
+    },
+    // The same without the device, which the words or the frames around have to name (`on_device`).
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        unless: &[
+            "avoid", "prevent", "without", "?", "CUDA OOM", "GPU OOM", "OOM-kill", "OOM kill", "OOMKill", "no OOM",
+        ],
+        check: reports_oom,
+        ..Sign::new(ANYBODYS_OOM, &[" OOM"], Weight::Failure)
     },
     // ONNX Runtime lays channels out in blocks (`Conv_7_nchwc`) on a processor only.
     Sign {
@@ -165,6 +176,34 @@ pub const SIGNS: &[Sign] = &[
         )
     },
 ];
+
+/// Whoever says that it was out of memory, in three letters.
+pub const ANYBODYS_OOM: &str = "anybody.oom_told";
+
+/// What people do with an `OOM` that they had.
+const HAD: &[&str] = &[
+    "got", "get", "gets", "getting", "hit", "hits", "hitting", "face", "facing", "faced", "encounter", "encountered",
+    "encountering", "met", "meet", "crashes", "crashed", "fails", "failed", "goes", "went", "going", "leads", "throws",
+];
+
+/// Words between the two: `we hit the well known OOM`.
+const BETWEEN: usize = 3;
+
+/// Whether somebody says that he had it.
+fn reports_oom(text: &str) -> bool {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let had = |at: usize| words[at.saturating_sub(BETWEEN + 1)..at].iter().any(|word| HAD.contains(&word.as_str()));
+    is_own(text) && words.iter().enumerate().any(|(at, word)| word == "oom" && had(at))
+}
+
+/// Whether the words of a person, or the frames that stand around them, show that a device is meant.
+pub fn on_device(text: &str, frames: &[Frame]) -> bool {
+    has_word_of(text, DEVICE) || has_model(frames)
+}
 
 /// Whether ggml speaks of a buffer on the host: the CPU's own, or pinned for a device (`CUDA_Host`).
 fn ggml_host(text: &str) -> bool {

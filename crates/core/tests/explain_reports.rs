@@ -1,0 +1,89 @@
+//! Reports as they are written down: a native program's words above the frames of its caller, titles that were two lines, three letters for a full
+//! device, templates of changes.
+//!
+//! In: texts of our own, with names and figures of our own, each beside one that says something else. Checked: what ran out and the cause, or that
+//! none is named.
+
+#[path = "support/explained.rs"]
+mod explained;
+
+use brimful_core::explain::{Code, Resource};
+use explained::{cause, nothing, said};
+
+/// The frames of whoever asked llama.cpp for a model.
+const CALLER: &str = "Traceback (most recent call last):\n  File \"/srv/chat/app.py\", line 9, in <module>\n    model = Llama(path)\n  \
+                      File \"/srv/venv/lib/python3.11/site-packages/pydantic/main.py\", line 212, in __init__\n    self.load_model(path)\n\
+                      ValueError: Could not load the model\n";
+
+#[test]
+fn what_ggml_could_not_make_is_said_above_the_frames_of_its_caller() {
+    let refused = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 310.00 MiB on device 1: cudaMalloc failed: out of memory\n";
+    let compute = format!("{refused}llama_new_context_with_model: failed to allocate compute buffers\n{CALLER}");
+    assert_eq!(cause(&compute), Some(Code::BatchTooLarge));
+    let cache = format!(
+        "The model fails to load:\n{refused}llama_kv_cache_init: failed to allocate buffer for kv cache\n{CALLER}"
+    );
+    assert_eq!(cause(&cache), Some(Code::BatchTooLarge));
+    let weights = format!("{refused}llama_model_load: error loading model: unable to allocate CUDA1 buffer\n{CALLER}");
+    assert_eq!(cause(&weights), Some(Code::ModelTooLarge));
+}
+
+#[test]
+fn a_product_that_fails_is_no_handle_that_was_not_made() {
+    let failed = |call: &str| format!("RuntimeError: CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `{call}`\n");
+    assert_eq!(cause(&failed("cublasCreate(handle)")), Some(Code::WorkspaceOrHandle));
+    assert!(nothing(&failed("cublasSgemm( handle, opa, opb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc)")));
+    assert!(nothing("# CUBLAS_STATUS_INTERNAL_ERROR\n"));
+}
+
+#[test]
+fn a_scheduler_may_be_named_beside_what_it_did() {
+    let told = "After two hours all of them are killed because of a Slurm out-of-memory error.\n";
+    assert_eq!(
+        (said(told).resource, cause(told)),
+        (Some(Resource::ContainerLimit), Some(Code::ContainerOrSchedulerLimit))
+    );
+    assert!(nothing("# Tell a Slurm OOM from a timeout\n"));
+}
+
+#[test]
+fn two_lines_may_become_one_title() {
+    let message = "No available memory for the cache blocks.";
+    let title = format!("# raise ValueError(\"{message}\") ValueError: {message}\n");
+    assert_eq!(cause(&title), Some(Code::ReservedAtStart));
+    assert!(nothing("raise MemoryError(\"CUDA out of memory: too many rows\")\n"));
+}
+
+#[test]
+fn three_letters_need_somebody_who_had_it_and_a_device() {
+    let step = "Traceback (most recent call last):\n  File \"fit.py\", line 8, in fit\n    optimizer.step()\n  \
+                File \"/venv/lib/python3.9/site-packages/torch/optim/adam.py\", line 90, in step\n    exp_avg = torch.zeros_like(p)\n";
+    assert_eq!(cause(&format!("It runs for a while, but then we are facing OOM:\n{step}")), Some(Code::OptimizerState));
+    assert_eq!(said("I hit an OOM on a GPU with 24 GB.\n").resource, Some(Resource::GpuMemory));
+    assert!(nothing("I hit an OOM in the build.\n"));
+    assert!(nothing("We moved the zoom to the bottom of the room on the GPU page.\n"));
+    assert!(nothing("How do I get rid of an OOM on a GPU?\n"));
+    assert!(nothing("The GPU plugin handles an OOM for us.\n"));
+}
+
+#[test]
+fn templates_of_changes_show_what_is_said_now() {
+    let message = "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n";
+    assert!(nothing(&format!("## Why are these changes needed?\n\nThe message is clearer:\n\n```\n{message}```\n")));
+    assert_eq!(cause(message), Some(Code::ContainerOrSchedulerLimit));
+}
+
+#[test]
+fn a_trainer_that_runs_a_batch_is_inside_of_a_step() {
+    let frames = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"run.py\", line 3, in <module>\n    trainer.fit(model)\n  \
+             File \"/venv/site-packages/lightning/trainer/loop.py\", line 71, in run_epoch\n    {code}\n\
+             RuntimeError: CUDA out of memory. Tried to allocate 48.00 MiB (GPU 0; 11.00 GiB total capacity; 9.91 GiB already allocated; \
+             31.00 MiB free; 10.02 GiB reserved in total by PyTorch)\n"
+        )
+    };
+    assert_eq!(cause(&frames("result = self.run_training_batch(batch)")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&frames("self.dispatch(plugin)")), None);
+    assert_eq!(cause(&frames("loss = self.scaler.step(self._optimizer, closure)")), Some(Code::OptimizerState));
+}
