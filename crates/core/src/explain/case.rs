@@ -79,6 +79,7 @@ impl Case {
         // A driver that counts below zero says that nearly all of 2^64 bytes are free.
         numbers.free_bytes = numbers.free_bytes.filter(|&bytes| bytes < MOST_BYTES);
         numbers.capacity_bytes = numbers.capacity_bytes.filter(|&bytes| bytes < MOST_BYTES);
+        numbers.process_bytes = numbers.process_bytes.filter(|&bytes| bytes < MOST_BYTES);
         // What a shape comes to is what was asked for, where nothing else says it.
         if let (Some(shape), Some(dtype)) = (&numbers.shape, &numbers.dtype) {
             numbers.tensor_bytes = numbers.tensor_bytes.or_else(|| shapes::tensor_bytes(shape, dtype));
