@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Weight;
+use super::super::sizes::has_any;
 use super::{Cause, Claim, Code, Confidence};
 use crate::bytes::human;
 
@@ -35,7 +36,11 @@ fn judge(case: &Case) -> Option<Claim> {
         let lines = vec![growth.first_line, growth.last_line];
         // The figures lead to what was in use in the end.
         let in_use = case.numbers.allocated_bytes.or(case.numbers.process_bytes);
-        let confidence = if in_use.is_some_and(|bytes| growth.last_bytes >= bytes / 2) {
+        // Predictions that an evaluation keeps are no leak of the job's.
+        let evaluates = case.phase() == Some(Phase::Evaluate) && has_any(&growth.text, &["eval", "valid", "predict"]);
+        let confidence = if evaluates {
+            Confidence::Possible
+        } else if in_use.is_some_and(|bytes| growth.last_bytes >= bytes / 2) {
             Confidence::Certain
         } else {
             Confidence::Likely

@@ -39,8 +39,8 @@ pub(super) const RULES: &[Rule] = &[
             "_resource_apply_dense", "_resource_apply_sparse",
         ],
         code: &[
-            "apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build(", ".step(optimizer",
-            ".step(self.optimizer", ".step(self._optimizer",
+            "apply_gradients(", "optimizer.update(", "tx.update(", "exp_avg", "optimizer.build(", "optimizer'].step(",
+            "optimizer\"].step(", ".step(optimizer", ".step(self.optimizer", ".step(self._optimizer",
         ],
     },
     Rule {
