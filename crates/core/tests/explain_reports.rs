@@ -87,3 +87,47 @@ fn a_trainer_that_runs_a_batch_is_inside_of_a_step() {
     assert_eq!(cause(&frames("self.dispatch(plugin)")), None);
     assert_eq!(cause(&frames("loss = self.scaler.step(self._optimizer, closure)")), Some(Code::OptimizerState));
 }
+
+#[test]
+fn whoever_saw_memory_used_up_had_none_left() {
+    let gone = "The usage of RAM goes up constantly until the script crashes.\n";
+    assert_eq!((said(gone).resource, cause(gone)), (Some(Resource::HostMemory), Some(Code::Leak)));
+    let killed = "After it took all 48 GB of RAM the process is killed. Has anybody seen this?\n";
+    assert_eq!(said(killed).resource, Some(Resource::HostMemory));
+    let ran =
+        "After nine hours on four nodes of the cluster in the cellar we ran out of memory, and the run was lost.\n";
+    assert_eq!(said(ran).resource, Some(Resource::HostMemory));
+    assert!(nothing("The RAM that is used keeps increasing during training; is that a leak?\n"));
+    assert!(nothing("The pod is killed if it takes all of its RAM.\n"));
+    assert!(nothing("The viewer crashed twice, and all windows were gone.\n"));
+}
+
+#[test]
+fn what_an_evaluation_keeps_is_no_leak() {
+    let mut log = String::from("# CUDA out of memory during validation\n\n");
+    for step in 0..12 {
+        log += &format!("Evaluation  [{}/900]  eta: 0:01:10  max mem: {} MB\n", step * 10, 9000 + step * 300);
+    }
+    assert_eq!(cause(&log), Some(Code::EvaluationOrCheckpoint));
+    let training = log.replace("Evaluation ", "Training ").replace(" during validation", "");
+    assert_eq!(cause(&training), Some(Code::Leak));
+}
+
+#[test]
+fn a_memory_error_may_be_two_words() {
+    let arrays = "# Memory error when loading all arrays into memory\n";
+    assert_eq!((said(arrays).resource, cause(arrays)), (Some(Resource::HostMemory), Some(Code::DatasetInMemory)));
+    let file = "The file rows.npy has 31 GB. When I read it with np.load( ) I got a memory error.\n";
+    assert_eq!(cause(file), Some(Code::DatasetInMemory));
+    assert_eq!(cause("# Memory error\n\nI run it on a laptop.\n"), None);
+    assert!(nothing("Our reader keeps two copies, which might lead to a memory error with large files.\n"));
+    assert!(nothing("# CUDA illegal memory error in the second epoch\n"));
+}
+
+#[test]
+fn a_driver_that_counts_below_zero_counts_nothing() {
+    let log = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 210.00 MiB. GPU 0 has a total capacity of 8.00 GiB of which 0 bytes \
+               is free. Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 6.90 GiB is \
+               allocated by PyTorch, and 180.00 MiB is reserved by PyTorch but unallocated.\n";
+    assert_eq!((said(log).numbers.process_bytes, cause(log)), (None, None));
+}

@@ -97,6 +97,14 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(frame) = last.filter(|frame| !grows(frame) && shows(frame)) {
         return Claim::likely(format!("what is handled is data, and no model ({})", frame.code));
     }
+    let told = case.seen("told.data").filter(|_| {
+        let general = failure.sign.id.starts_with("anybody.") || failure.sign.id == "python.memory_error";
+        general && case.place.is_none() && !has_model(&failure.frames)
+    });
+    if let Some(told) = told {
+        let claim = Claim::likely("whoever reports it says that all of the data was to be in memory");
+        return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
+    }
     if case.saw("tensorflow.shuffle") {
         return Claim::possible("a shuffle buffer was being filled: it holds its elements in memory");
     }

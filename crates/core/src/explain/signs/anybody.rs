@@ -254,7 +254,9 @@ fn says_so(text: &str) -> bool {
     // A sentence of a manual names an error, too; an allocator's own message has its figure.
     let asked = text.trim_end().ends_with('?') && !(is_own(text) && has(text, "error"));
     let told = (asked || has_any(text, MANUALS)) && !has(text, "allocat");
-    !told && (has_any(text, &failed) || (short && !has_any(text, &advice)))
+    // Whoever had it says so in the past.
+    let had = is_own(text) && has(text, "ran out of memory");
+    !told && (has_any(text, &failed) || ((short || had) && !has_any(text, &advice)))
 }
 
 fn figures(text: &str, numbers: &mut Numbers) {

@@ -1,12 +1,62 @@
-//! What people who report a failure say of how it came: that the memory grew while the job ran.
+//! What people who report a failure say of how it came and how it ended: that the memory grew while the job ran, and that the job was gone when there was none left.
 //!
-//! In: sentences. Out: signs that are no failures; `leak` takes them as what somebody saw, where memory did run out.
+//! In: sentences. Out: a sign that is no failure, which `leak` takes as what somebody saw where memory did run out, and one that is.
 
-use super::super::sign::{Sign, Weight};
+use super::super::sign::{Resource, Sign, Weight};
 use super::super::sizes::{has_any, has_word_of};
+use super::talk::is_own;
 
 /// Their signs.
-pub const SIGNS: &[Sign] = &[Sign { check: of_memory, ..Sign::new("told.growth", GROWS, Weight::Context) }];
+pub const SIGNS: &[Sign] = &[
+    Sign { check: of_memory, ..Sign::new("told.growth", GROWS, Weight::Context) },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        check: was_all_used,
+        unless: &["pod", "container", "limit", "by hand", "manually"],
+        ..Sign::new(
+            "told.gone",
+            &[
+                " is killed", " was killed", " gets killed", " got killed", " get killed", " being killed", " crashes",
+                " crashed",
+            ],
+            Weight::Failure,
+        )
+    },
+    // Python's own name for it, in two words.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        check: had_memory_error,
+        unless: &[
+            "out of memory", "out-of-memory", "illegal", "access", "corrupt", "leak", "invalid", "shared", "ECC",
+            "segment", "errors", "fix ", "Fix ", "avoid", "prevent",
+        ],
+        ..Sign::new("anybody.memory_error", &["memory error"], Weight::Failure)
+    },
+    // What it was for, in the words of whoever had it.
+    Sign { check: of_data, ..Sign::new("told.data", WHOLE, Weight::Context) },
+];
+
+/// How people say that all of something is in memory, or does not fit.
+const WHOLE: &[&str] = &[
+    "whole data", "entire data", "full data", "complete data", "all the data", "all of the data", "into memory",
+    "into RAM", "fit in memory", "fit into memory", "fit in RAM", "fit into RAM", "np.load(", "read_csv(",
+];
+
+/// Words of what has not happened.
+const SUPPOSED: [&str; 6] = ["if", "may", "might", "can", "could", "would"];
+
+/// Whether it is data of which they say so, and not a model.
+fn of_data(text: &str) -> bool {
+    let data = ["data", "dataset", "datasets", "file", "files", "csv", "images", "arrays", "array", "npy", "corpus"];
+    has_word_of(text, &data) && !has_word_of(text, &["gpu", "cuda", "vram", "model", "weights", "checkpoint", "batch"])
+}
+
+/// Whether somebody had a `memory error`, or names a report so, and no device is meant.
+fn had_memory_error(text: &str) -> bool {
+    let had = text.starts_with("# ") || (is_own(text) && !text.trim_end().ends_with('?'));
+    let elsewhere = ["gpu", "cuda", "vram", "device", "hip", "tpu", "mps", "cublas", "cudnn"];
+    had && !has_word_of(text, &elsewhere) && !has_word_of(text, &SUPPOSED)
+}
 
 /// How people say that something becomes more and more.
 const GROWS: &[&str] = &[
@@ -16,11 +66,19 @@ const GROWS: &[&str] = &[
     "increases after each", "increases after every", "increases gradually", "increases slowly", "increases steadily",
     "gradually increas", "slowly increas", "steadily increas", "continuously increas", "constantly increas",
     "continues to increase", "continues to grow", "slow and steady increase", "grew slowly", "grows slowly",
-    "has been increasing", "more and more memory", "more and more GPU memory", "growed",
+    "has been increasing", "more and more memory", "more and more GPU memory", "growed", "goes up constantly",
+    "goes up and up", "goes up continuously", "goes up steadily", "keeps going up", "keeps rising", "slow memory leak",
 ];
 
 /// Whether it is memory that grows, and nobody asks or wonders whether it would.
 fn of_memory(text: &str) -> bool {
     let memory = has_word_of(text, &["memory", "ram", "vram", "rss"]) || has_any(text, &["gpu usage", "memory usage"]);
     memory && !has_any(text, &["batch size increas", "does not ", "doesn't ", "no longer", "not keep", "fixed"])
+}
+
+/// Whether a sentence says that the machine's memory was used up before the end: `after using all 32 GB of RAM the process is killed`.
+fn was_all_used(text: &str) -> bool {
+    let host = has_word_of(text, &["ram", "swap"]) || has_any(text, &["host memory", "cpu memory", "system memory"]);
+    let used = has_word_of(text, &["all", "until", "full", "fills", "exhausted", "whole", "entire"]);
+    host && used && !has_word_of(text, &["gpu", "cuda", "vram"]) && !has_word_of(text, &SUPPOSED)
 }
