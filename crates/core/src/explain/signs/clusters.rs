@@ -179,6 +179,16 @@ pub const SIGNS: &[Sign] = &[
         .dask_limit()
     },
     // A task whose workers all died while they ran it: of its memory in most cases, of a crash or a stopped machine in others.
+    // What a worker says of itself when it starts: `distributed.worker - INFO -   Memory:   3.00 GB`.
+    Sign {
+        resource: LIMIT,
+        read: |text, numbers| {
+            let limit = after(text, "INFO").and_then(|tail| size_after(tail, "Memory:"));
+            numbers.capacity_bytes = numbers.capacity_bytes.or(limit);
+        },
+        also: &["Memory:"],
+        ..Sign::new("dask.started", &["distributed.worker - INFO"], Weight::Context)
+    },
     Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.died", &["KilledWorker"], Weight::Symptom) },
     Sign {
         resource: LIMIT,
