@@ -116,6 +116,10 @@ fn judge(case: &Case) -> Option<Claim> {
     {
         return Claim::likely(format!("the operation that failed belongs to the model: {op}"));
     }
+    if let Some(told) = case.seen("told.batch").filter(|_| case.place.is_none() && case.of(Resource::GpuMemory)) {
+        let claim = Claim::likely("whoever reports it says with which batch it fails");
+        return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
+    }
     let of_tensorflow = ["tensorflow.oom", "tensorflow.pool"].contains(&failure.sign.id);
     // On a host without a limit a small tensor is the last straw: what filled the machine is not said.
     let last_straw = case.of(Resource::HostMemory)

@@ -3,7 +3,7 @@
 //! In: sentences. Out: a sign that is no failure, which `leak` takes as what somebody saw where memory did run out, and one that is.
 
 use super::super::sign::{Resource, Sign, Weight};
-use super::super::sizes::{has_any, has_word_of};
+use super::super::sizes::{after, has, has_any, has_word_of, quantity};
 use super::talk::is_own;
 
 /// Their signs.
@@ -32,9 +32,29 @@ pub const SIGNS: &[Sign] = &[
         ],
         ..Sign::new("anybody.memory_error", &["memory error"], Weight::Failure)
     },
+    // Whoever tried several batches knows which one is too large.
+    Sign { check: fails_at_batch, ..Sign::new("told.batch", BATCH, Weight::Context) },
     // What it was for, in the words of whoever had it.
     Sign { check: of_data, ..Sign::new("told.data", WHOLE, Weight::Context) },
 ];
+
+/// What people call the batch.
+const BATCH: &[&str] = &["batch size", "batchsize", "batch_size", "batch-size"];
+
+/// No smaller batch is called large.
+const LARGE_BATCH: u64 = 8;
+
+/// Whether somebody says that it fails with a large batch: `with a batch size of 64 it failed`. Who tried less, and still had it, speaks of something else.
+fn fails_at_batch(text: &str) -> bool {
+    let number = |phrase: &&str| {
+        let tail = after(text, phrase)?.trim_start_matches(|c: char| " =:`'\"".contains(c));
+        let tail = tail.strip_prefix("of ").or_else(|| tail.strip_prefix("to ")).unwrap_or(tail);
+        quantity(tail).map(|found| found.value as u64)
+    };
+    let large = BATCH.iter().filter_map(number).any(|batch| batch >= LARGE_BATCH);
+    let fails = has_word_of(text, &["oom", "fails", "failed", "crashes", "crashed"]) || has(text, "out of memory");
+    large && fails && is_own(text) && !has_word_of(text, &["even", "still", "reduce", "reduced", "lower", "only"])
+}
 
 /// How people say that all of something is in memory, or does not fit.
 const WHOLE: &[&str] = &[
