@@ -131,3 +131,33 @@ fn a_driver_that_counts_below_zero_counts_nothing() {
                allocated by PyTorch, and 180.00 MiB is reserved by PyTorch but unallocated.\n";
     assert_eq!((said(log).numbers.process_bytes, cause(log)), (None, None));
 }
+
+#[test]
+fn threads_and_titles_of_changes_report_nothing_of_their_own() {
+    let thread = "someone/tool · pull request #12 · merged · Python\n# Ask before the queue is drained\n\n";
+    assert!(nothing(&format!("{thread}The worker was OOMKilled in the older release, and nobody saw it.\n")));
+    let line = "slurmstepd: error: Detected 3 oom_kill events in StepId=91.0.\n";
+    assert_eq!(cause(&format!("{thread}{line}")), Some(Code::ContainerOrSchedulerLimit));
+    assert!(nothing(
+        "queue(slurm): add a state for OUT_OF_MEMORY\n\nThe job is killed with SIGKILL then, and says no more.\n"
+    ));
+    assert!(nothing("The daemon of slurm has no OUT_OF_MEMORY in its list of states.\n"));
+    assert_eq!(cause("train(rank0): RuntimeError: CUDA error: out of memory in loss.backward()\n"), None);
+    assert_eq!(said("train(rank0): RuntimeError: CUDA error: out of memory\n").resource, Some(Resource::GpuMemory));
+}
+
+#[test]
+fn whoever_tried_several_batches_knows_which_is_too_large() {
+    let full = "# CUDA out of memory on one card\n\n";
+    assert_eq!(cause(&format!("{full}It runs, but when I set batch_size=64 it failed.\n")), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&format!("{full}I still had it, it failed even with a batch size of 8.\n")), None);
+    assert_eq!(cause(&format!("{full}When I set batch_size=1 it failed.\n")), None);
+}
+
+#[test]
+fn a_dask_worker_says_what_it_may_have() {
+    let log = "distributed.worker - INFO -               Threads:                          2\n\
+               distributed.worker - INFO -                Memory:                    6.00 GiB\n\
+               distributed.nanny - WARNING - Worker exceeded 95% memory budget. Restarting\n";
+    assert_eq!((cause(log), said(log).numbers.capacity_bytes), (Some(Code::ContainerOrSchedulerLimit), Some(6 << 30)));
+}

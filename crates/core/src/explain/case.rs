@@ -222,6 +222,7 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         })
     };
     let document = sightings.iter().any(|sighting| sighting.sign.id.starts_with("document."));
+    let thread = sightings.iter().any(|sighting| sighting.sign.id == "change.thread");
     let headings = |id: &str| {
         let mut texts: Vec<&str> = sightings.iter().filter(|seen| seen.sign.id == id).map(|seen| &*seen.text).collect();
         texts.sort_unstable();
@@ -236,7 +237,8 @@ fn primary(sightings: &[Sighting]) -> Option<usize> {
         // Where nothing stands above a line, the frames below it are read, which are of another error.
         let lent = |other: &Sighting| other.line > sighting.last_line && other.frames == sighting.frames;
         let traced = !sighting.frames.is_empty() && !sightings.iter().any(lent);
-        let told = (document && !figures && !traced) || (article && sighting.frames.len() < TRACED);
+        let said = document || (thread && is_sentence(&sighting.text));
+        let told = (said && !figures && !traced) || (article && sighting.frames.len() < TRACED);
         told && sighting.sign.weight != Weight::Denial
     };
     let kills = ["shell.killed", "process.killed", "process.exit_code"];

@@ -4,6 +4,7 @@
 //! for one. A message with its figures or below its traceback is a report wherever it stands, but in a page that explains it: that shows it as it looks.
 
 use super::super::sign::{Sign, Weight};
+use super::quoted::is_scoped_change;
 
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
@@ -18,6 +19,24 @@ pub const SIGNS: &[Sign] = &[
                 "What's changed", "Proposed change", "Suggestion Description", "🚀 Feature",
                 "Why are these changes needed", "What do these changes do", "How was this patch tested",
                 "How has this been tested",
+            ],
+            Weight::Context,
+        )
+    },
+    // The head of a thread about a change: what people say in it is of the change, and what programs say in it has happened.
+    Sign {
+        check: |text| text.contains(" · pull request #"),
+        ..Sign::new("change.thread", &["pull request #"], Weight::Context)
+    },
+    // And its title, where it has a scope.
+    Sign {
+        check: |text| is_scoped_change(text.trim_start_matches(['#', ' '])),
+        ..Sign::new(
+            "document.scoped",
+            &[
+                "): add ", "): allow ", "): avoid ", "): check ", "): detect ", "): enable ", "): handle ",
+                "): improve ", "): make ", "): prevent ", "): reduce ", "): report ", "): show ", "): support ",
+                "): use ",
             ],
             Weight::Context,
         )

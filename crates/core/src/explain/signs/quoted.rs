@@ -74,9 +74,22 @@ fn is_change(line: &str) -> bool {
     let first = |title: &str| title.split_whitespace().next().unwrap_or("").to_owned();
     let change = line.strip_prefix("# ").map(first).is_some_and(|verb| CHANGES.contains(&verb.as_str()));
     let title = line.trim_start_matches(['#', ' ']);
+    let scoped = is_scoped_change(title);
     let lesson = LESSONS.contains(&first(title).as_str())
         || ["How to Fix ", "How to fix ", "How to Resolve "].iter().any(|start| title.starts_with(start));
-    (change && !line.contains(|c: char| c.is_ascii_digit())) || (lesson && !line.contains("ried to allocate"))
+    (change && !line.contains(|c: char| c.is_ascii_digit()))
+        || ((lesson || scoped) && !line.contains("ried to allocate"))
+}
+
+/// Whether a title says what is changed, and what for: `runtime(io): add a state for OUT_OF_MEMORY`. A message begins so, too, and goes on with no such verb.
+pub fn is_scoped_change(title: &str) -> bool {
+    let Some((scope, text)) = title.split_once(": ") else { return false };
+    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-/()".contains(c);
+    let verb = text.split_whitespace().next().unwrap_or("");
+    scope.starts_with(|c: char| c.is_ascii_lowercase())
+        && scope.chars().all(named)
+        && !["error", "warning", "fatal", "info", "note"].contains(&scope)
+        && CHANGES.iter().any(|change| change.to_ascii_lowercase() == verb)
 }
 
 /// An entry of a list that says what a word means: `• OUT_OF_MEMORY: the job used more than it had asked for`. An error's own name is followed by what it

@@ -24,7 +24,8 @@ pub fn is_talk(sign: &Sign, text: &str) -> bool {
         // The words of the sign itself are a program's.
         let around = [format!(" {}", &text[from..start]), format!("{} ", &text[end..to])];
         let says = |words: &[&str]| around.iter().any(|part| has_any(part, words));
-        says(UNSURE) || (!is_own(text) && (says(GENERAL) || is_name(sign, &around[0])))
+        let denied = [" no", " no `", " no \""].iter().any(|word| around[0].trim_end().ends_with(word));
+        says(UNSURE) || denied || (!is_own(text) && (says(GENERAL) || is_name(sign, &around[0])))
     })
 }
 
