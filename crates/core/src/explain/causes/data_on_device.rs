@@ -30,7 +30,8 @@ const ROWS_ANYWHERE: u64 = 20_000;
 const ESTIMATORS: [&str; 8] = ["kmeans", "k_means", "dbscan", "neighbors", "knn", "umap", "tsne", "pca"];
 
 /// What libraries that grow trees call themselves in their messages.
-const TREES: [&str; 3] = ["LightGBM", "XGBoostError", "NCudaLib::"];
+const TREES: [&str; 6] =
+    ["LightGBM", "XGBoostError", "NCudaLib::", "updater_gpu", "Exception in gpu_hist", "xgboost/src/"];
 
 /// Whether a line of code fits one of them: `self.kmeans.fit(rows)`, `IncrementalPCA(8).fit_transform(rows)`.
 fn fits_estimator(code: &str) -> bool {
