@@ -85,6 +85,22 @@ pub const SIGNS: &[Sign] = &[
         )
         .when_killing()
     },
+    // As people tell it.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::KernelOomKill),
+        unless: &["cgroup", "pod", "container", "?"],
+        ..Sign::new(
+            "told.oom_killer",
+            &[
+                "OOM killer was triggered", "OOM killer was invoked", "OOM killer got triggered",
+                "OOM-killer was triggered", "triggered the OOM killer", "killed by OOM killer",
+                "killed by the OOM killer", "killed by OOM-killer", "killed by the OOM-killer",
+                "killed by the kernel's OOM", "killed by the Linux OOM killer", "OOM killer killed",
+            ],
+            Weight::Failure,
+        )
+    },
     Sign { read: available, ..Sign::new("earlyoom.figures", &["mem avail:"], Weight::Context) },
     Sign {
         cause: Some(Code::NotMemory),
@@ -118,7 +134,7 @@ pub const SIGNS: &[Sign] = &[
             "process.killed",
             &[
                 "SIGKILL", "signal 9", "signal: 9", "exit status: 9", "died through signal KILL",
-                "non-zero status of 9", "status=9/KILL",
+                "non-zero status of 9", "status=9/KILL", "(Killed: 9)",
             ],
             Weight::Symptom,
         )
@@ -330,7 +346,7 @@ fn killed_signal(text: &str) -> bool {
     let nine = ["signal 9", "signal: 9", "exit status: 9", "non-zero status of 9"].iter().any(|words| {
         after(text, words).is_some_and(|tail| !tail.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
     });
-    nine || has_any(text, &["died through signal KILL", "status=9/KILL"])
+    nine || has_any(text, &["died through signal KILL", "status=9/KILL", "(Killed: 9)"])
         || (has_word(text, "SIGKILL") && !has_any(text, &["handler", "install", "grace", "did not exit"]))
 }
 
