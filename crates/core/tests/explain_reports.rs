@@ -161,3 +161,25 @@ fn a_dask_worker_says_what_it_may_have() {
                distributed.nanny - WARNING - Worker exceeded 95% memory budget. Restarting\n";
     assert_eq!((cause(log), said(log).numbers.capacity_bytes), (Some(Code::ContainerOrSchedulerLimit), Some(6 << 30)));
 }
+
+#[test]
+fn a_list_of_reasons_has_happened_to_nobody() {
+    let list = "- The container got OOM-killed because its share is small.\n- The node was drained.\n";
+    assert!(nothing(&format!("The same error can also happen when:\n\n{list}")));
+    let own = format!("My runs ended for the following reasons:\n\n{list}");
+    assert_eq!(cause(&own), Some(Code::ContainerOrSchedulerLimit));
+}
+
+#[test]
+fn people_name_the_kernels_killer() {
+    assert_eq!(cause("The tests took too much, and the OOM killer was triggered.\n"), Some(Code::KernelOomKill));
+    assert_eq!(cause("# Two tests end with OOM (Killed: 9) on the small machine\n"), Some(Code::KernelOomKill));
+    assert!(nothing("A job that is killed by the OOM killer usually leaves a line in the kernel's log.\n"));
+}
+
+#[test]
+fn sources_of_a_library_that_grows_trees_name_it() {
+    let log = "../src/tree/updater_gpu_hist.cu:612: Exception in gpu_hist: ../src/common/device_helpers.cuh:431: Memory allocation error on worker 0: \
+               std::bad_alloc: cudaErrorMemoryAllocation: out of memory\n- Free memory: 1048576\n- Requested memory: 8388608\n";
+    assert_eq!((cause(log), said(log).numbers.requested_bytes), (Some(Code::DataOnDevice), Some(8 << 20)));
+}

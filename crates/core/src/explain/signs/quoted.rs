@@ -154,6 +154,9 @@ pub fn is_sample(excerpt: &Excerpt) -> bool {
     if near.next().is_some_and(|text| text.ends_with(':') && has_any(text, SHOWS) && !is_own(text)) {
         return true;
     }
+    if is_item(&excerpt.line.text) && lists_causes(excerpt) {
+        return true;
+    }
     let mut above = excerpt.before.iter().rev().map(|line| line.text.as_str()).take(LONGEST_SAMPLE);
     // Where the block begins: at its fence, or at the first line that is indented less.
     let Some(edge) = above.find(|text| is_fence(text) || (!text.trim().is_empty() && indent(text) < own)) else {
@@ -165,6 +168,28 @@ pub fn is_sample(excerpt: &Excerpt) -> bool {
     }
     let sentence = if is_fence(edge) { above.find(|text| !text.trim().is_empty()) } else { Some(edge) };
     sentence.is_some_and(|text| has_any(text, MANUALS))
+}
+
+/// An entry of a list.
+fn is_item(text: &str) -> bool {
+    let line = text.trim_start();
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    ["- ", "* ", "• ", "· "].iter().any(|mark| line.starts_with(mark))
+        || (number.len() < line.len() && (number.starts_with(". ") || number.starts_with(") ")))
+}
+
+/// How somebody brings in what may be the reason.
+const REASONS: &[&str] = &[
+    "can happen", "can also happen", "may happen", "may also happen", "might happen", "could happen", "can occur",
+    "can also occur", "may occur", "happens when", "happens if", "happens for", "possible causes", "possible reasons",
+    "common causes", "common reasons", "several reasons", "following reasons", "the reasons",
+];
+
+/// Whether the list that a line stands in is one of reasons, as the sentence above it says. Whoever had it says so of himself.
+fn lists_causes(excerpt: &Excerpt) -> bool {
+    let above = excerpt.before.iter().rev().map(|line| line.text.trim()).take(LONGEST_SAMPLE);
+    let mut sentences = above.filter(|text| !text.is_empty() && !is_item(text));
+    sentences.next().is_some_and(|text| text.ends_with(':') && has_any(text, REASONS) && !is_own(text))
 }
 
 fn is_fence(text: &str) -> bool {
