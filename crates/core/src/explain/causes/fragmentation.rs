@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::phase::Phase;
 use super::super::sign::Resource;
 use super::other_process::OUTSIDE_ALLOCATOR_BYTES;
-use super::{Cause, Claim, Code};
+use super::{Cause, Claim, Code, Confidence};
 use crate::bytes::{GIB, MIB, human};
 
 pub(super) const CAUSE: Cause = Cause {
@@ -60,14 +60,22 @@ fn judge(case: &Case) -> Option<Claim> {
     // A model that is being loaded leaves more.
     let share = if case.phase() == Some(Phase::LoadModel) { 10 } else { 50 };
     let rounded = if wanted >= GIB { ROUNDED_BYTES } else { 0 };
-    if idle.saturating_add(rounded) < wanted || idle < reserved / share {
+    // What lies beside the pool would do together with what is idle in it, if that were not in pieces.
+    let beside = numbers.free_bytes.filter(|&free| free < wanted && idle >= reserved / 8).unwrap_or(0);
+    if idle.saturating_add(rounded.max(beside)) < wanted || idle < reserved / share {
         return None;
     }
     if idle < wanted {
-        return Claim::likely(format!(
-            "{} were reserved and not in use, as much as was asked for, but in pieces that were too small",
-            human(idle)
-        ));
+        // Where the place has a reason of its own, a pool that would not do alone is none.
+        let placed = idle.saturating_add(rounded) < wanted && case.place.is_some();
+        let confidence = if placed { Confidence::Possible } else { Confidence::Likely };
+        return Claim::new(
+            confidence,
+            format!(
+                "{} were reserved and not in use, about as much as was asked for, but in pieces that were too small",
+                human(idle)
+            ),
+        );
     }
     let because = format!(
         "{} were reserved and not in use, enough for the {} asked for, but in pieces that were too small",
@@ -87,8 +95,8 @@ fn judge(case: &Case) -> Option<Claim> {
     if wanted <= SMALL_SEGMENT_BYTES && filled && idle < reserved / 10 {
         return Claim::possible(because);
     }
-    let step = matches!(case.phase(), Some(Phase::Forward | Phase::Backward));
-    if step && filled && idle < reserved / 12 {
+    // Pools that were in pieces had much more of them idle; with less, a full device is the simpler reason.
+    if idle < reserved / 12 {
         return Claim::possible(because);
     }
     if idle >= reserved / 10 { Claim::certain(because) } else { Claim::likely(because) }
