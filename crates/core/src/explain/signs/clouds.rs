@@ -25,6 +25,19 @@ pub const SIGNS: &[Sign] = &[
         },
         ..Sign::new("lambda.report", &["Max Memory Used:"], Weight::Failure)
     },
+    // Below it stands that the call was killed, which happens shortly before all is used.
+    Sign {
+        resource: LIMIT,
+        read: |text, numbers| {
+            numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "Memory Size:"));
+        },
+        ..Sign::new("lambda.figures", &["Max Memory Used:"], Weight::Context)
+    },
+    Sign {
+        resource: LIMIT,
+        cause: CODE,
+        ..Sign::new("lambda.killed", &["Runtime exited with error: signal: killed"], Weight::Failure)
+    },
     Sign {
         resource: LIMIT,
         cause: CODE,
