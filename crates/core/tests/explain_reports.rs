@@ -183,3 +183,39 @@ fn sources_of_a_library_that_grows_trees_name_it() {
                std::bad_alloc: cudaErrorMemoryAllocation: out of memory\n- Free memory: 1048576\n- Requested memory: 8388608\n";
     assert_eq!((cause(log), said(log).numbers.requested_bytes), (Some(Code::DataOnDevice), Some(8 << 20)));
 }
+
+#[test]
+fn a_pool_in_pieces_has_a_tenth_of_them_idle() {
+    let full = |asked: &str, allocated: &str, reserved: &str| {
+        format!(
+            "RuntimeError: CUDA out of memory. Tried to allocate {asked} (GPU 0; 12.00 GiB total capacity; {allocated} already allocated; 0.20 GiB \
+             free; {reserved} reserved in total by PyTorch)\n"
+        )
+    };
+    assert_eq!(cause(&full("200.00 MiB", "7.00 GiB", "11.00 GiB")), Some(Code::Fragmentation));
+    assert_eq!(cause(&full("200.00 MiB", "10.70 GiB", "11.00 GiB")), None);
+    // With what lies beside the pool it would have been enough.
+    assert_eq!(cause(&full("3.10 GiB", "8.00 GiB", "11.00 GiB")), Some(Code::Fragmentation));
+    assert_eq!(cause(&full("4.10 GiB", "8.00 GiB", "11.00 GiB")), None);
+}
+
+#[test]
+fn what_somebody_tried_is_no_second_attempt_of_the_job() {
+    let log = "# RuntimeError: CUDA error: out of memory\n\nI've tried reducing batch size, and nothing helps.\n";
+    assert_eq!(said(log).resource, Some(Resource::GpuMemory));
+    let job =
+        "RuntimeError: CUDA error: out of memory\nreducing batch size to 16\nepoch 1: loss 0.3\nTraining finished\n";
+    assert!(nothing(job));
+}
+
+#[test]
+fn a_call_of_lambda_that_is_killed_had_a_limit() {
+    let log = "REPORT RequestId: 7f-1 Duration: 912.1 ms Billed Duration: 913 ms Memory Size: 1024 MB Max Memory Used: 1001 MB\n\
+               Error: Runtime exited with error: signal: killed\nRuntime.ExitError\n";
+    assert_eq!(
+        (said(log).resource, cause(log)),
+        (Some(Resource::ContainerLimit), Some(Code::ContainerOrSchedulerLimit))
+    );
+    assert_eq!(said(log).numbers.capacity_bytes, Some(1 << 30));
+    assert!(nothing("REPORT RequestId: 7f-1 Memory Size: 1024 MB Max Memory Used: 640 MB\n"));
+}

@@ -5,6 +5,7 @@
 use super::super::causes::Code;
 use super::super::sign::{Sign, Weight};
 use super::super::sizes::{find, has, has_any, has_word_of};
+use super::talk::is_own;
 
 const NOT_MEMORY: Option<Code> = Some(Code::NotMemory);
 
@@ -143,7 +144,9 @@ fn is_done(text: &str) -> bool {
     let falls = has_any(text, &["falling back to", "fell back to"]);
     let to_less =
         has_any(text, &["oom", "memory", "batch", "cpu", "tile", "smaller", "half", "lower", "chunk", "slice"]);
-    !has_any(text, &advice) && (!falls || to_less)
+    // Whoever reports a failure tells what he tried.
+    let told = is_own(text) || has(text, "tried ");
+    !told && !has_any(text, &advice) && (!falls || to_less)
 }
 
 /// Words that say that a whole job is meant where one completed.
