@@ -119,6 +119,11 @@ const TRANSFORMS: [&str; 3] = ["torchvision/transforms", "torchvision\\transform
 pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     let training = trained(frames);
     let known = frames.iter().rev().find_map(|frame| rule(frame, on_host).map(|phase| (phase, frame)));
+    // A program that was packed shows no code: what is made on a device there is a model. Markdown takes the underscores away.
+    let made = |frame: &&Frame| named(frame, &["__init__", "init"]) && frame.code.is_empty();
+    if let Some(frame) = frames.last().filter(made).filter(|_| !on_host && known.is_none()) {
+        return Some(Place { phase: Phase::LoadModel, shown_by: shown(frame), training });
+    }
     // In evaluation, inside code that nothing here knows.
     let Some((phase, at)) = known else {
         let measures =
