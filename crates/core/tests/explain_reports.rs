@@ -219,3 +219,30 @@ fn a_call_of_lambda_that_is_killed_had_a_limit() {
     assert_eq!(said(log).numbers.capacity_bytes, Some(1 << 30));
     assert!(nothing("REPORT RequestId: 7f-1 Memory Size: 1024 MB Max Memory Used: 640 MB\n"));
 }
+
+#[test]
+fn a_packed_program_shows_no_code_where_it_makes_its_model() {
+    let frames = |function: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"app\\main.py\", line 40, in run\n  File \"speech\\transcribe.py\", line 88, in {function}\n\
+             RuntimeError: CUDA failed with error out of memory\n"
+        )
+    };
+    assert_eq!(cause(&frames("__init__")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&frames("init")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&frames("segments")), None);
+}
+
+#[test]
+fn whoever_has_it_says_what_it_was() {
+    let full = "I get CUDA error: out of memory on a small card.\n";
+    assert_eq!(cause(&format!("{full}I think the large model is too big for it.\n")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&format!("{full}I think the images for the model are too big.\n")), None);
+    assert_eq!(cause(&format!("{full}It fails after a few trials of the search.\n")), Some(Code::Leak));
+    assert_eq!(cause(&format!("{full}All of the memory is freed before.\n")), None);
+    assert_eq!(cause("# Memory error on doing pd.merge() with two csv files\n"), Some(Code::DatasetInMemory));
+    let title = "# GPU Out of Memory when repeatedly running the same net on one card of the cluster\n";
+    assert_eq!((said(title).resource, cause(title)), (Some(Resource::GpuMemory), Some(Code::Leak)));
+    let next = "I'm facing various OOM here.\nNot all of the GPU is given back.\n";
+    assert_eq!(said(next).resource, Some(Resource::GpuMemory));
+}

@@ -145,7 +145,7 @@ impl Reader for Seen {
             let sign = signs::anybody::continued(sign, above, &excerpt.line.text);
             let sighting = sighting(sign, excerpt, &mut around);
             let told = sign.id == signs::anybody::ANYBODYS_OOM;
-            if !told || signs::anybody::on_device(&sighting.text, &sighting.frames) {
+            if !told || signs::anybody::on_device(excerpt, &sighting.frames) {
                 self.keep(sighting);
             }
         }

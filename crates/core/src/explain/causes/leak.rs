@@ -66,6 +66,12 @@ fn judge(case: &Case) -> Option<Claim> {
         let claim = Claim::likely("whoever reports it saw the memory grow while the job ran");
         return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
     }
+    if let Some(told) = case.seen("told.kept").filter(|_| failed && case.phase() != Some(Phase::LoadModel)) {
+        let claim = Claim::likely(
+            "whoever reports it ran several jobs in one process, and those before left their memory behind",
+        );
+        return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
+    }
     if case.saw("dask.high") {
         return Claim::possible(
             "workers hold memory that Dask does not manage: kept results, or memory that the allocator did not give back",

@@ -2,6 +2,7 @@
 
 use super::super::case::Case;
 use super::super::phase::Phase;
+use super::super::sign::Resource;
 use super::super::sizes::has_any;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::human;
@@ -42,6 +43,10 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if case.saw("tensorrt.engine") && !building {
         return Claim::likely("an engine was being read onto the device: its weights did not fit");
+    }
+    if let Some(told) = case.seen("told.model").filter(|_| case.place.is_none() && case.of(Resource::GpuMemory)) {
+        let claim = Claim::likely("whoever reports it says that it is the model which is too large");
+        return claim.map(|claim| Claim { lines: vec![told.line], ..claim });
     }
     // llama.cpp takes what it needs for the weights and their cache before it computes; each line has all that was taken before it.
     let buffers = case.sightings.iter().filter(|seen| seen.sign.id == "metal.working_set" && case.saw("metal.oom"));

@@ -3,10 +3,11 @@
 //!
 //! These wordings are general, so that they give way to any sign that knows its program.
 
+use super::super::excerpt::Excerpt;
 use super::super::phase::has_model;
 use super::super::sign::{Numbers, Resource, Sign, Weight};
 use super::super::sizes::{
-    after, bytes_after, has, has_any, has_word_of, number_after, quantity, size_after, size_before,
+    after, bytes_after, find, has, has_any, has_word_of, number_after, quantity, size_after, size_before,
 };
 use super::super::traceback::Frame;
 use super::quoted::MANUALS;
@@ -200,10 +201,15 @@ fn reports_oom(text: &str) -> bool {
     is_own(text) && words.iter().enumerate().any(|(at, word)| word == "oom" && had(at))
 }
 
-/// Whether the words of a person, or the frames that stand around them, show that a device is meant.
-pub fn on_device(text: &str, frames: &[Frame]) -> bool {
-    has_word_of(text, DEVICE) || has_model(frames)
+/// Whether the words of a person, what he says next, or the frames that stand around them, show that a device is meant.
+pub fn on_device(excerpt: &Excerpt, frames: &[Frame]) -> bool {
+    let next = excerpt.after.iter().take(SAID_NEXT);
+    let mut lines = std::iter::once(&excerpt.line).chain(next);
+    lines.any(|line| has_word_of(&line.text, DEVICE)) || has_model(frames)
 }
+
+/// Lines in which somebody says what he meant.
+const SAID_NEXT: usize = 2;
 
 /// Whether ggml speaks of a buffer on the host: the CPU's own, or pinned for a device (`CUDA_Host`).
 fn ggml_host(text: &str) -> bool {
@@ -228,6 +234,9 @@ pub fn continued(sign: &'static Sign, above: Option<&str>, line: &str) -> &'stat
     let called = above.is_some_and(|above| has_any(above, DEVICE_CALLS));
     if sign.id == "anybody.host" && (called || (goes_on && of_device)) { &SIGNS[0] } else { sign }
 }
+
+/// Where a title that begins with it has it: `# GPU out of memory`.
+const LEADS: usize = 24;
 
 /// A statement, and not advice, a question, a test's name or a log of what was set.
 fn says_so(text: &str) -> bool {
@@ -256,7 +265,9 @@ fn says_so(text: &str) -> bool {
     let told = (asked || has_any(text, MANUALS)) && !has(text, "allocat");
     // Whoever had it says so in the past.
     let had = is_own(text) && has(text, "ran out of memory");
-    !told && (has_any(text, &failed) || ((short || had) && !has_any(text, &advice)))
+    // And so does whoever begins a title with it.
+    let leads = text.starts_with("# ") && find(text, "out of memory").is_some_and(|at| at <= LEADS);
+    !told && (has_any(text, &failed) || ((short || had || leads) && !has_any(text, &advice)))
 }
 
 fn figures(text: &str, numbers: &mut Numbers) {

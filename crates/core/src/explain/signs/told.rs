@@ -34,9 +34,33 @@ pub const SIGNS: &[Sign] = &[
     },
     // Whoever tried several batches knows which one is too large.
     Sign { check: fails_at_batch, ..Sign::new("told.batch", BATCH, Weight::Context) },
+    // Whoever runs several jobs in one process sees that the memory of those before is not given back.
+    Sign { check: of_runs, ..Sign::new("told.kept", KEPT, Weight::Context) },
+    Sign { check: of_model, ..Sign::new("told.model", &["too big", "too large"], Weight::Context) },
     // What it was for, in the words of whoever had it.
     Sign { check: of_data, ..Sign::new("told.data", WHOLE, Weight::Context) },
 ];
+
+/// How people say that one run leaves memory behind for the next.
+const KEPT: &[&str] = &[
+    "memory is not freed", "memory is not released", "memory not released", "memory not freed", "memory is freed",
+    "memory isn't freed", "memory isn't released", "memory was not freed", "memory was not released",
+    "after a few trials", "after few trials", "after several trials", "after some trials", "after a few runs",
+    "after several runs", "after a few folds", "after several folds", "models in a loop", "models in a for loop",
+    "repeatedly running", "repeatedly training",
+];
+
+/// Whether it is said as something seen: not freed, or repeated until it failed.
+fn of_runs(text: &str) -> bool {
+    let freed = has(text, "memory is freed") && !has_any(text, &["not all", "never"]);
+    !freed && !has_word_of(text, &["if", "may", "might", "would"]) && !text.trim_end().ends_with('?')
+}
+
+/// Whether somebody says that it is a model which is too large.
+fn of_model(text: &str) -> bool {
+    let others = ["batch", "image", "images", "data", "dataset", "file", "input", "sequence", "tensor", "array"];
+    has_word_of(text, &["model", "models", "weights"]) && is_own(text) && !has_word_of(text, &others)
+}
 
 /// What people call the batch.
 const BATCH: &[&str] = &["batch size", "batchsize", "batch_size", "batch-size"];
@@ -59,7 +83,8 @@ fn fails_at_batch(text: &str) -> bool {
 /// How people say that all of something is in memory, or does not fit.
 const WHOLE: &[&str] = &[
     "whole data", "entire data", "full data", "complete data", "all the data", "all of the data", "into memory",
-    "into RAM", "fit in memory", "fit into memory", "fit in RAM", "fit into RAM", "np.load(", "read_csv(",
+    "into RAM", "fit in memory", "fit into memory", "fit in RAM", "fit into RAM", "np.load(", "read_csv(", "pd.merge(",
+    "pd.concat(",
 ];
 
 /// Words of what has not happened.
