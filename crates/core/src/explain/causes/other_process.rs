@@ -67,6 +67,12 @@ fn judge(case: &Case) -> Option<Claim> {
     if let Some(claim) = empty(case) {
         return Some(claim);
     }
+    // A context is made before anything else: a title may have said the same before it.
+    let bare = numbers.requested_bytes.is_none() && numbers.shape.is_none();
+    if let Some(seen) = case.seen("cuda.primary_context").filter(|_| bare) {
+        let claim = Claim::certain("not even a context could be made on the device: it was full before this job began");
+        return claim.map(|claim| Claim { lines: vec![seen.line], ..claim });
+    }
     if let Some(claim) = shown_before(case).or_else(|| shown_after(case)).or_else(|| shown_beside(case)) {
         return Some(claim);
     }
