@@ -246,3 +246,34 @@ fn whoever_has_it_says_what_it_was() {
     let next = "I'm facing various OOM here.\nNot all of the GPU is given back.\n";
     assert_eq!(said(next).resource, Some(Resource::GpuMemory));
 }
+
+#[test]
+fn a_title_in_three_letters_needs_the_frames_of_a_model() {
+    let step = "Traceback (most recent call last):\n  File \"sft.py\", line 8, in main\n    trainer.train()\n  \
+                File \"/venv/lib/python3.9/site-packages/torch/_tensor.py\", line 626, in backward\n    torch.autograd.backward(self)\n";
+    assert_eq!(cause(&format!("# [BUG] OOM with two shards\n\n{step}")), Some(Code::BatchTooLarge));
+    assert!(nothing("# [BUG] OOM with two shards\n\nThe build needs too much.\n"));
+    assert!(nothing(&format!("# The launcher should report an OOM\n\n{step}")));
+}
+
+#[test]
+fn no_context_could_be_made_on_a_device_that_was_full_before() {
+    let log = "# CUDA_ERROR_OUT_OF_MEMORY\n\nI run the chat and see this:\n\nE direct_session.cc:135] Internal: failed initializing StreamExecutor for \
+               CUDA device ordinal 0: Internal: failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY; total memory reported: 8589934592\n";
+    assert_eq!((cause(log), said(log).numbers.capacity_bytes), (Some(Code::OtherProcess), Some(8 << 30)));
+}
+
+#[test]
+fn what_is_called_says_where_it_was() {
+    assert_eq!(
+        cause("I get a CUDA OOM as soon as I use the predict function on all rows.\n"),
+        Some(Code::EvaluationOrCheckpoint)
+    );
+    assert_eq!(cause("I get a CUDA OOM as soon as I use all rows.\n"), None);
+    let wraps = "# OutOfMemoryError: CUDA out of memory.\n\nTraceback (most recent call last):\n  \
+                 File \"/venv/site-packages/torch/distributed/fsdp/wrap.py\", line 317, in _wrap\n    return wrapper_cls(module, **kwargs)\n";
+    assert_eq!(cause(wraps), Some(Code::ModelTooLarge));
+    assert!(nothing(
+        "LSF normally ends such jobs and writes TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\n"
+    ));
+}

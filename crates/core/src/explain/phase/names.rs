@@ -189,6 +189,11 @@ pub(super) fn of_failure(line: &str) -> Option<Phase> {
 pub(super) fn during(line: &str) -> Option<Phase> {
     const WHEN: [&str; 8] = ["during", "at", "in", "while", "when", "upon", "after", "of"];
     let said = words(line);
+    // `model.predict throws OOM`, `the predict function fails`: what is called says it.
+    let calls = |two: &[String]| two == ["model", "predict"] || two == ["predict", "function"];
+    if said.windows(2).any(calls) {
+        return Some(Phase::Evaluate);
+    }
     let times = said.iter().enumerate().filter(|(_, word)| WHEN.contains(&word.as_str()));
     times.map(|(at, _)| said[at + 1..].iter().filter(|word| !["the", "model"].contains(&word.as_str()))).find_map(
         |mut next| match next.next()?.as_str() {

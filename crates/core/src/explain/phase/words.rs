@@ -58,6 +58,7 @@ pub(super) const RULES: &[Rule] = &[
         file: &[
             "modeling_utils.py", "model_loader", "checkpoint_loader", "load_checkpoint", "accelerate/utils/modeling",
             "safetensors", "weight_utils", "initializers", "core_model_loading", "gensim/models/", "gensim\\models\\",
+            "fsdp/wrap.py", "fsdp\\wrap.py",
         ],
         function: &[
             "from_pretrained", "load_state_dict", "_load_from_state_dict", "set_module_tensor_to_device", "setup",
@@ -69,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
             ".from_pretrained(", "load_state_dict(", "safe_open(", "safe_load_file(", "model = model", "nn.Parameter(",
             "self.weight = ", "pipe = ", "init_params", "model.init(", "sess.run(init", "session.run(init",
             "global_variables_initializer(", "initialize_all_variables(", "DistributedDataParallel(", "DDP(", "FSDP(",
-            "FullyShardedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
+            "wrapper_cls(", "FullyShardedDataParallel(", "from_preset(", ".weight.data.to(", "init_xmap(",
         ],
     },
     Rule {

@@ -57,6 +57,7 @@ pub const SIGNS: &[Sign] = &[
         resource: Some(Resource::GpuMemory),
         unless: &[
             "avoid", "prevent", "without", "?", "CUDA OOM", "GPU OOM", "OOM-kill", "OOM kill", "OOMKill", "no OOM",
+            "should", "handle", "Handle", "detect", "Detect", "Fix", "fix",
         ],
         check: reports_oom,
         ..Sign::new(ANYBODYS_OOM, &[" OOM"], Weight::Failure)
@@ -190,7 +191,7 @@ const HAD: &[&str] = &[
 /// Words between the two: `we hit the well known OOM`.
 const BETWEEN: usize = 3;
 
-/// Whether somebody says that he had it.
+/// Whether somebody says that he had it, or names a report so.
 fn reports_oom(text: &str) -> bool {
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric())
@@ -198,7 +199,8 @@ fn reports_oom(text: &str) -> bool {
         .map(str::to_ascii_lowercase)
         .collect();
     let had = |at: usize| words[at.saturating_sub(BETWEEN + 1)..at].iter().any(|word| HAD.contains(&word.as_str()));
-    is_own(text) && words.iter().enumerate().any(|(at, word)| word == "oom" && had(at))
+    let title = text.starts_with("# ");
+    words.iter().enumerate().any(|(at, word)| word == "oom" && (title || (is_own(text) && had(at))))
 }
 
 /// Whether the words of a person, what he says next, or the frames that stand around them, show that a device is meant.

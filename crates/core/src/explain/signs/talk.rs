@@ -44,10 +44,10 @@ const GENERAL: &[&str] = &[
     " for instance", " e.g. ", " errors like ", " error like ", " messages like ", " message like ", " to avoid ",
     " to prevent ", " in order to ", " so that ", " indicates ", " signifies ", " means ", " occurs when ",
     " happens when ", " occur when ", " happen when ", " typically ", " usually ", " generally ", " commonly ",
-    " can occur", " may occur", " might occur", " can happen", " may happen", " can lead to ", " may lead to ",
-    " can cause ", " may cause ", " can trigger ", " could trigger ", " may trigger ", " you may ", " you might ",
-    " you can ", " you will ", " you'll ", " you should ", " could get ", " may get ", " might get ", " can get ",
-    " would get ", " instead of ", " rather than ", " stems from ", " stems fundamentally ",
+    " normally ", " can occur", " may occur", " might occur", " can happen", " may happen", " can lead to ",
+    " may lead to ", " can cause ", " may cause ", " can trigger ", " could trigger ", " may trigger ", " you may ",
+    " you might ", " you can ", " you will ", " you'll ", " you should ", " could get ", " may get ", " might get ",
+    " can get ", " would get ", " instead of ", " rather than ", " stems from ", " stems fundamentally ",
 ];
 
 /// Words of those who had it themselves.
