@@ -277,3 +277,13 @@ fn what_is_called_says_where_it_was() {
         "LSF normally ends such jobs and writes TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\n"
     ));
 }
+
+#[test]
+fn a_title_or_the_frames_of_a_model_name_the_device() {
+    let said_so = "The out of memory error always appears in the second stage of the training.\n";
+    assert_eq!(said(said_so).resource, Some(Resource::HostMemory));
+    let titled = format!("# There are GPU out of memory errors in every run\n\n{said_so}");
+    assert_eq!(said(&titled).resource, Some(Resource::GpuMemory));
+    let frames = "Traceback (most recent call last):\n  File \"/venv/site-packages/torch/nn/modules/linear.py\", line 9, in forward\n    return x\n";
+    assert_eq!(said(&format!("{said_so}{frames}")).resource, Some(Resource::GpuMemory));
+}

@@ -143,6 +143,10 @@ impl Reader for Seen {
             }
             let above = excerpt.before.last().map(|line| line.text.as_str());
             let sign = signs::anybody::continued(sign, above, &excerpt.line.text);
+            let sign = match sign.id {
+                "anybody.host" => signs::anybody::told_of_device(sign, excerpt, &around.place(excerpt, false).0),
+                _ => sign,
+            };
             let sighting = sighting(sign, excerpt, &mut around);
             let told = sign.id == signs::anybody::ANYBODYS_OOM;
             if !told || signs::anybody::on_device(excerpt, &sighting.frames) {

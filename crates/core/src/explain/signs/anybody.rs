@@ -11,7 +11,7 @@ use super::super::sizes::{
 };
 use super::super::traceback::Frame;
 use super::quoted::MANUALS;
-use super::talk::is_own;
+use super::talk::{is_own, is_sentence};
 use crate::bytes::MIB;
 
 /// Words that say the memory is an accelerator's.
@@ -227,6 +227,17 @@ impl Sign {
 
 /// Calls for memory of a device, as programs that check each call print them above what it returned.
 const DEVICE_CALLS: &[&str] = &["cudaMalloc(", "cudaMallocAsync(", "cudaMallocPitch(", "cuMemAlloc(", "hipMalloc("];
+
+/// Lines above a sentence in which its title stands.
+const BELOW_TITLE: usize = 6;
+
+/// What a person calls out of memory without a device is the device's, where the title above names one or the frames around it are of a model.
+pub fn told_of_device(sign: &'static Sign, excerpt: &Excerpt, frames: &[Frame]) -> &'static Sign {
+    let named = |text: &str| text.starts_with("# ") && has(text, "out of memory") && has_word_of(text, DEVICE);
+    let titled = || excerpt.before.iter().rev().take(BELOW_TITLE).any(|line| named(&line.text));
+    let told = sign.id == "anybody.host" && is_sentence(&excerpt.line.text);
+    if told && (has_model(frames) || titled()) { &SIGNS[0] } else { sign }
+}
 
 /// A line that goes on with a word of the line above it says what that one spoke of: `cudaMalloc fail` and `ed: out of memory`. So does one below
 /// the call that failed.

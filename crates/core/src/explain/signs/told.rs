@@ -113,6 +113,8 @@ const GROWS: &[&str] = &[
     "continues to increase", "continues to grow", "slow and steady increase", "grew slowly", "grows slowly",
     "has been increasing", "more and more memory", "more and more GPU memory", "growed", "goes up constantly",
     "goes up and up", "goes up continuously", "goes up steadily", "keeps going up", "keeps rising", "slow memory leak",
+    "increasing slowly", "increasing gradually", "increasing steadily", "increasing constantly", "increased slowly",
+    "increased gradually",
 ];
 
 /// Whether it is memory that grows, and nobody asks or wonders whether it would.
