@@ -287,3 +287,23 @@ fn a_title_or_the_frames_of_a_model_name_the_device() {
     let frames = "Traceback (most recent call last):\n  File \"/venv/site-packages/torch/nn/modules/linear.py\", line 9, in forward\n    return x\n";
     assert_eq!(said(&format!("{said_so}{frames}")).resource, Some(Resource::GpuMemory));
 }
+
+#[test]
+fn small_letters_and_other_scripts_may_begin_a_title() {
+    assert_eq!(
+        said("# mps always goes OOM on the second run\n\nIt is the GPU of a laptop.\n").resource,
+        Some(Resource::GpuMemory)
+    );
+    assert!(nothing("# Improve the OOM message of a GPU\n"));
+    let save = "  File \"/job/save.py\", line 21, in save_ckpt\n    state = model.state_dict()\n  \
+                File \"/venv/site-packages/torch/nn/modules/module.py\", line 2224, in state_dict\n    hook(self)\n";
+    assert_eq!(cause(&format!("# 训练时遇到OOM问题\n\n{save}")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(said("# The sharded writer runs into CPU OOM\n").resource, Some(Resource::HostMemory));
+}
+
+#[test]
+fn what_causes_it_stands_before_it() {
+    assert_eq!(cause("# Checkpointing causes CUDA OOM\n"), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause("# Validation throws CUDA OOM\n"), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause("# Training throws CUDA OOM\n"), None);
+}

@@ -166,7 +166,7 @@ impl Seen {
                 && (sign.also.is_empty() || has_any(text, sign.also))
                 && !has_any(text, sign.unless)
                 && (sign.check)(text)
-                && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text))
+                && !(sign.weight == Weight::Failure && signs::quoted::is_quoted(text) && !is_title(sign, text))
                 && !(sign.weight == Weight::Symptom && signs::quoted::is_never_said(text))
                 && !(matches!(sign.weight, Weight::Failure | Weight::Symptom) && signs::talk::is_talk(sign, text))
             {
@@ -205,6 +205,11 @@ impl Seen {
         }
         self.sightings.push(sighting);
     }
+}
+
+/// Whether a line that has the form of a comment may be a report's title: where three letters are all that it says, a device is asked for, too.
+fn is_title(sign: &Sign, text: &str) -> bool {
+    sign.id == signs::anybody::ANYBODYS_OOM && text.starts_with("# ") && !signs::quoted::is_change(text)
 }
 
 /// What stands around a line, read once for all its signs.

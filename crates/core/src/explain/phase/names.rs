@@ -194,6 +194,17 @@ pub(super) fn during(line: &str) -> Option<Phase> {
     if said.windows(2).any(calls) {
         return Some(Phase::Evaluate);
     }
+    // `checkpointing causes an OOM`, `a state dict runs into one`: what does it stands before.
+    let does = |two: &[String], nouns: &[&str]| {
+        nouns.contains(&&*two[0])
+            && ["causes", "leads", "throws", "gives", "fails", "runs", "crashes"].contains(&&*two[1])
+    };
+    if said.windows(2).any(|two| does(two, &["checkpointing", "saving", "dict"])) {
+        return Some(Phase::Checkpoint);
+    }
+    if said.windows(2).any(|two| does(two, &["validation", "evaluation", "inference"])) {
+        return Some(Phase::Evaluate);
+    }
     let times = said.iter().enumerate().filter(|(_, word)| WHEN.contains(&word.as_str()));
     times.map(|(at, _)| said[at + 1..].iter().filter(|word| !["the", "model"].contains(&word.as_str()))).find_map(
         |mut next| match next.next()?.as_str() {

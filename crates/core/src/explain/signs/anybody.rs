@@ -52,15 +52,20 @@ pub const SIGNS: &[Sign] = &[
         unless: &["avoid", "prevent", "no CUDA OOM", "without", "?", "CUDA OOMs:"],
         ..Sign::new("anybody.oom", &["CUDA OOM", "GPU OOM", "hbm OOM"], Weight::Failure)
     },
+    Sign {
+        resource: Some(Resource::HostMemory),
+        unless: &["avoid", "prevent", "without", "?", "no CPU OOM", "fix", "Fix", "should"],
+        ..Sign::new("anybody.host_oom", &["CPU OOM", "RAM OOM", "host OOM"], Weight::Failure)
+    },
     // The same without the device, which the words or the frames around have to name (`on_device`).
     Sign {
         resource: Some(Resource::GpuMemory),
         unless: &[
-            "avoid", "prevent", "without", "?", "CUDA OOM", "GPU OOM", "OOM-kill", "OOM kill", "OOMKill", "no OOM",
-            "should", "handle", "Handle", "detect", "Detect", "Fix", "fix",
+            "avoid", "prevent", "without", "?", "CUDA OOM", "GPU OOM", "CPU OOM", "OOM-kill", "OOM kill", "OOMKill",
+            "no OOM", "should", "handle", "Handle", "detect", "Detect", "Fix", "fix",
         ],
         check: reports_oom,
-        ..Sign::new(ANYBODYS_OOM, &[" OOM"], Weight::Failure)
+        ..Sign::new(ANYBODYS_OOM, &[" OOM", "遇到OOM", "出现OOM", "发生OOM", "报OOM"], Weight::Failure)
     },
     // ONNX Runtime lays channels out in blocks (`Conv_7_nchwc`) on a processor only.
     Sign {
@@ -194,7 +199,7 @@ const BETWEEN: usize = 3;
 /// Whether somebody says that he had it, or names a report so.
 fn reports_oom(text: &str) -> bool {
     let words: Vec<String> = text
-        .split(|c: char| !c.is_alphanumeric())
+        .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)
         .collect();

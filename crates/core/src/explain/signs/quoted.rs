@@ -70,7 +70,7 @@ const LESSONS: &[&str] = &[
 ];
 
 /// The title of a change or of a lesson: `# Handle OOMKilled workers`, `Fixing CUDA out of memory`. A message with its figures has happened all the same.
-fn is_change(line: &str) -> bool {
+pub fn is_change(line: &str) -> bool {
     let first = |title: &str| title.split_whitespace().next().unwrap_or("").to_owned();
     let change = line.strip_prefix("# ").map(first).is_some_and(|verb| CHANGES.contains(&verb.as_str()));
     let title = line.trim_start_matches(['#', ' ']);
