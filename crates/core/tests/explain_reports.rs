@@ -307,3 +307,12 @@ fn what_causes_it_stands_before_it() {
     assert_eq!(cause("# Validation throws CUDA OOM\n"), Some(Code::EvaluationOrCheckpoint));
     assert_eq!(cause("# Training throws CUDA OOM\n"), None);
 }
+
+#[test]
+fn titles_end_with_it_too() {
+    let title = "# The tfrecord files are loaded into memory at once, yielding out-of-memory\n";
+    assert_eq!((said(title).resource, cause(title)), (Some(Resource::HostMemory), Some(Code::DatasetInMemory)));
+    let came = "I run the small config on one card only, but it came out of memory on the GPU in the first minute of the run.\n";
+    assert_eq!(said(came).resource, Some(Resource::GpuMemory));
+    assert!(nothing("# A guide to jobs that are large, with remarks on out-of-memory\n"));
+}

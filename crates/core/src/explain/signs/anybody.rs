@@ -175,9 +175,10 @@ pub const SIGNS: &[Sign] = &[
         ..Sign::new(
             "anybody.host",
             &[
-                "out of memory", "Out of Memory Error", "memory exhausted", "Could not allocate bytes object",
-                "insufficient memory", "not enough memory", "ran out of memory", "failed to allocate the memory",
-                "did not complete successfully: cannot allocate memory", "Array buffer allocation failed",
+                "out of memory", "out-of-memory", "Out of Memory Error", "memory exhausted",
+                "Could not allocate bytes object", "insufficient memory", "not enough memory", "ran out of memory",
+                "failed to allocate the memory", "did not complete successfully: cannot allocate memory",
+                "Array buffer allocation failed",
             ],
             Weight::Failure,
         )
@@ -282,9 +283,12 @@ fn says_so(text: &str) -> bool {
     let asked = text.trim_end().ends_with('?') && !(is_own(text) && has(text, "error"));
     let told = (asked || has_any(text, MANUALS)) && !has(text, "allocat");
     // Whoever had it says so in the past.
-    let had = is_own(text) && has(text, "ran out of memory");
-    // And so does whoever begins a title with it.
-    let leads = text.starts_with("# ") && find(text, "out of memory").is_some_and(|at| at <= LEADS);
+    let ran = ["ran out of memory", "came out of memory", "went out of memory", "got out of memory"];
+    let had = is_own(text) && has_any(text, &ran);
+    // And so does whoever begins or ends a title with it.
+    let ends = ["yielding out", "yields out", "leading to out", "leads to out", "results in out", "resulting in out"];
+    let leads =
+        text.starts_with("# ") && (find(text, "out of memory").is_some_and(|at| at <= LEADS) || has_any(text, &ends));
     !told && (has_any(text, &failed) || ((short || had || leads) && !has_any(text, &advice)))
 }
 

@@ -92,7 +92,10 @@ const SUPPOSED: [&str; 6] = ["if", "may", "might", "can", "could", "would"];
 
 /// Whether it is data of which they say so, and not a model.
 fn of_data(text: &str) -> bool {
-    let data = ["data", "dataset", "datasets", "file", "files", "csv", "images", "arrays", "array", "npy", "corpus"];
+    let data = [
+        "data", "dataset", "datasets", "file", "files", "csv", "images", "arrays", "array", "npy", "corpus",
+        "tfrecord", "tfrecords",
+    ];
     has_word_of(text, &data) && !has_word_of(text, &["gpu", "cuda", "vram", "model", "weights", "checkpoint", "batch"])
 }
 
