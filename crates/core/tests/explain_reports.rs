@@ -316,3 +316,14 @@ fn titles_end_with_it_too() {
     assert_eq!(said(came).resource, Some(Resource::GpuMemory));
     assert!(nothing("# A guide to jobs that are large, with remarks on out-of-memory\n"));
 }
+
+#[test]
+fn when_it_was_may_be_said_in_more_words() {
+    let refused = "\n\n> RuntimeError: CUDA error: out of memory\n";
+    assert_eq!(
+        cause(&format!("# Our net is out of memory at validation time{refused}")),
+        Some(Code::EvaluationOrCheckpoint)
+    );
+    assert_eq!(cause(&format!("# Our net is out of memory at night{refused}")), None);
+    assert_eq!(cause("# CUDA error: out of memory when trying to validate\n"), Some(Code::EvaluationOrCheckpoint));
+}

@@ -110,6 +110,8 @@ impl Case {
             .clone()
             .filter(|_| !vanished)
             .or_else(|| case.sightings.iter().find(rank).and_then(|sighting| sighting.place.clone()))
+            // A title says when it was, and leaves to the message what ran out.
+            .or_else(|| case.sightings.iter().find(|seen| is_title(seen)).and_then(|seen| seen.place.clone()))
             // The frames around a program of Java's are of whoever called it.
             .filter(|_| first.sign.id != "java.heap");
         case.numbers = numbers;
@@ -177,6 +179,11 @@ fn is_mention(sighting: &Sighting) -> bool {
     let memory = matches!(sighting.sign.resource, Some(Resource::GpuMemory | Resource::HostMemory));
     let reported = has_any(&sighting.text, &["error", "exception", "what()", "fatal", "abort", "terminat", "killed"]);
     memory && !reported && sighting.sign.cause.is_none() && sighting.numbers.count() == 0
+}
+
+/// Whether a line is a report's title that names no device, and says when it happened.
+fn is_title(sighting: &Sighting) -> bool {
+    sighting.sign.id == "anybody.host" && sighting.text.starts_with("# ")
 }
 
 /// Whether a person says in general words that the host's memory ran out.

@@ -206,15 +206,19 @@ pub(super) fn during(line: &str) -> Option<Phase> {
         return Some(Phase::Evaluate);
     }
     let times = said.iter().enumerate().filter(|(_, word)| WHEN.contains(&word.as_str()));
-    times.map(|(at, _)| said[at + 1..].iter().filter(|word| !["the", "model"].contains(&word.as_str()))).find_map(
-        |mut next| match next.next()?.as_str() {
-            "validation" | "validating" | "evaluation" | "evaluating" | "eval" | "testing" => Some(Phase::Evaluate),
+    times.map(|(at, _)| said[at + 1..].iter().filter(|word| !SKIPPED.contains(&word.as_str()))).find_map(|mut next| {
+        match next.next()?.as_str() {
+            "validation" | "validating" | "validate" | "evaluation" | "evaluating" | "evaluate" | "eval"
+            | "testing" => Some(Phase::Evaluate),
             "saving" | "checkpointing" => Some(Phase::Checkpoint),
             "checkpoint" if next.next()? == "saving" => Some(Phase::Checkpoint),
             _ => None,
-        },
-    )
+        }
+    })
 }
+
+/// Words between the time and what was done then: `when trying to validate`, `during the start of validation`.
+const SKIPPED: [&str; 9] = ["the", "model", "trying", "to", "start", "starting", "of", "running", "doing"];
 
 /// Words of a line that count: what comes later is detail.
 const MOST_WORDS: usize = 12;
