@@ -178,7 +178,6 @@ pub const SIGNS: &[Sign] = &[
         )
         .dask_limit()
     },
-    // A task whose workers all died while they ran it: of its memory in most cases, of a crash or a stopped machine in others.
     // What a worker says of itself when it starts: `distributed.worker - INFO -   Memory:   3.00 GB`.
     Sign {
         resource: LIMIT,
@@ -189,6 +188,7 @@ pub const SIGNS: &[Sign] = &[
         also: &["Memory:"],
         ..Sign::new("dask.started", &["distributed.worker - INFO"], Weight::Context)
     },
+    // A task whose workers all died while they ran it: of its memory in most cases, of a crash or a stopped machine in others.
     Sign { resource: LIMIT, cause: CODE, read: dask, ..Sign::new("dask.died", &["KilledWorker"], Weight::Symptom) },
     Sign {
         resource: LIMIT,

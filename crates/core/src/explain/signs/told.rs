@@ -1,6 +1,8 @@
-//! What people who report a failure say of how it came and how it ended: that the memory grew while the job ran, and that the job was gone when there was none left.
+//! What people who report a failure say of how it came and how it ended: that the memory grew, which batch or model it was, what was in memory, and
+//! that the job was gone when there was none left.
 //!
-//! In: sentences. Out: a sign that is no failure, which `leak` takes as what somebody saw where memory did run out, and one that is.
+//! In: sentences. Out: signs that are no failures, which causes take as what somebody saw where memory did run out, and two that are: a job that was gone
+//! and a `memory error`.
 
 use super::super::sign::{Resource, Sign, Weight};
 use super::super::sizes::{after, has, has_any, has_word_of, quantity};
