@@ -3,6 +3,7 @@ of a batch, steps that are not waited for, copies of the state, what is loaded, 
 Out: one line of JSON.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -81,6 +82,13 @@ def parts_on_device():
     return {"same": same}
 
 
+def run_out():
+    """Raises what JAX says when there is no memory, for real: at once, and not when somebody looks at the result."""
+    import jax
+
+    jax.block_until_ready(keras.ops.zeros((1 << 50,), "uint8"))
+
+
 def refused_ahead():
     """A step that runs out of memory as soon as it is begun, for real: how often one is begun like this."""
     model, (x, y) = dense(), numbers(60)
@@ -88,7 +96,7 @@ def refused_ahead():
 
     def begin(*args):
         begun.append(1)
-        keras.ops.zeros((1 << 50,), "uint8")
+        run_out()
 
     job.backend.promises, job.backend.begin = True, begin
     brimful.keras.fit(model, x, y, batch_size=10, verbose=0)
@@ -146,20 +154,29 @@ def lost_copy(when):
     begin = backend.begin
 
     @jax.jit
-    def late(values):
+    def slowly():
+        # Half a second and more: what needs this cannot fail before it is begun.
+        return jax.lax.fori_loop(0, 1500, lambda _, square: square @ square, jnp.eye(256))[0, 0]
+
+    @jax.jit
+    def late(values, one):
         # So many that no machine has room to sort them.
-        some = jnp.sort(jnp.arange(1 << 44, dtype="float32") * values["metrics"][0])[3]
+        some = jnp.sort(jnp.arange(1 << 44, dtype="float32") * one)[3]
         return jax.tree_util.tree_map(lambda value: value + some.astype(value.dtype), values)
 
     def failing(values):
         if when == "at once":
-            keras.ops.zeros((1 << 50,), "uint8")
-        return late({name: [*value] for name, value in values.items()})
+            run_out()
+        values = {name: [*value] for name, value in values.items()}
+        with contextlib.suppress(jax.errors.JaxRuntimeError):
+            # Compiled by now, it begins at once.
+            jax.block_until_ready(late(values, slowly()))
+        return late(values, slowly())
 
     def listened(job, values, data, rows, copies):
         begun.append(copies)
         if len(begun) == 6:
-            keras.ops.zeros((1 << 50,), "uint8")
+            run_out()
         return begin(job, values, data, rows, copies)
 
     def counted(before, interrupted):
@@ -215,7 +232,7 @@ def fetched(whose):
         if isinstance(data, tuple):
             calls.append(1)
             if len(calls) % 3 == 0:
-                keras.ops.zeros((1 << 50,), "uint8")
+                run_out()
         return own(data, *args, **options)
 
     options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
