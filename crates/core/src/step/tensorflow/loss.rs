@@ -145,9 +145,7 @@ impl Lowering<'_> {
     /// Probabilities, kept away from 0 and 1.
     fn clipped(&mut self, output: ValueId) -> ValueId {
         let wide = self.cast(output, DType::Float32);
-        let (ceiling, floor) = (self.constant(1.0 - 1e-7, wide), self.constant(1e-7, wide));
-        let lowered = self.binary("Minimum", ceiling, wide);
-        self.binary("Maximum", floor, lowered)
+        self.clip(wide, 1e-7, 1.0 - 1e-7)
     }
 
     /// `max(x, 0) − x·z + log(1 + exp(−|x|))` on logits; on probabilities `−z·log(p) − (1−z)·log(1−p)`.

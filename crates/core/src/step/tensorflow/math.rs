@@ -155,6 +155,13 @@ impl Lowering<'_> {
         self.call_shaped("Cast", &[x], (shape, dtype), InPlace::No)
     }
 
+    /// `clip_by_value`.
+    pub(super) fn clip(&mut self, x: ValueId, least: f64, most: f64) -> ValueId {
+        let (ceiling, floor) = (self.constant(most, x), self.constant(least, x));
+        let lowered = self.binary("Minimum", ceiling, x);
+        self.binary("Maximum", floor, lowered)
+    }
+
     pub(super) fn sum_of(&mut self, values: &[ValueId]) -> ValueId {
         match *values {
             [only] => only,

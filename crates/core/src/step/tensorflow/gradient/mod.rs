@@ -389,10 +389,7 @@ impl Lowering<'_> {
             "MaxPool" | "MaxPool3D" => self.max_pool_gradient(name, x, y, g, kernel),
             "AvgPool" | "AvgPool3D" => self.copy("AvgPoolGrad", &[g], shape, kernel.attr),
             "ResizeNearestNeighbor" => self.copy("ResizeNearestNeighborGrad", &[g], shape, kernel.attr),
-            "ResizeBilinear" | "ResizeBicubic" => {
-                let g = self.cast(g, crate::model::DType::Float32);
-                self.copy("ResizeBilinearGrad", &[g, x], shape, kernel.attr)
-            }
+            "ResizeBilinear" | "ResizeBicubic" => self.resize_gradient(x, g, kernel),
             _ => {
                 debug_assert!(has_no_gradient(name), "{name} has no gradient rule");
                 return None;
