@@ -337,3 +337,47 @@ fn a_model_that_generates_is_run() {
     assert_eq!(cause(&whisper("result = self.model.generate(")), Some(Code::BatchTooLarge));
     assert_eq!(cause(&whisper("result = self.options.get(")), None);
 }
+
+#[test]
+fn pytorch_restores_each_tensor_that_it_reads() {
+    let read = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"serve.py\", line 12, in <module>\n    {code}\n  \
+             File \"/opt/lib/python3.11/site-packages/torch/serialization.py\", line 801, in persistent_load\n    \
+             objects[key] = restore_location(obj, location)\n  \
+             File \"/opt/lib/python3.11/site-packages/torch/serialization.py\", line 270, in default_restore_location\n    \
+             result = fn(storage, location)\n  \
+             File \"/opt/lib/python3.11/site-packages/torch/serialization.py\", line 241, in _cuda_deserialize\n    \
+             return storage_type(obj.size())\nRuntimeError: CUDA error: out of memory\n"
+        )
+    };
+    assert_eq!(cause(&read("found = torch.load(args.file)")), Some(Code::ModelTooLarge));
+    assert_eq!(cause(&read("found = torch.load(args.resume)")), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn what_is_handed_to_another_process_is_pickled_and_no_checkpoint() {
+    let fails = |file: &str, function: &str, code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"{file}\", line 51, in {function}\n    {code}\nMemoryError\n"
+        )
+    };
+    let handed = fails("/usr/lib/python3.11/multiprocessing/reduction.py", "dumps", "cls(buf, protocol).dump(obj)");
+    assert_eq!(cause(&handed), None);
+    let saved = fails("/home/u/job/keep.py", "keep", "pickle.dump(model, file)");
+    assert_eq!(cause(&saved), Some(Code::EvaluationOrCheckpoint));
+}
+
+#[test]
+fn a_runtime_names_the_node_whoever_called_it() {
+    let called = |message: &str| {
+        format!(
+            "{message}\nTraceback (most recent call last):\n  File \"/home/u/serve/read.py\", line 9, in read\n    \
+             boxes = net.process(np.asarray(page).astype(np.uint8))\n"
+        )
+    };
+    let node = "[E:onnxruntime:, sequential_executor.cc:339 Execute] Non-zero status code returned while running MatMul node. Name:'head_nchwc' Status \
+                Message: bfc_arena.cc:330 onnxruntime::BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 402653184";
+    assert_eq!(cause(&called(node)), Some(Code::BatchTooLarge));
+    assert_eq!(cause(&called("MemoryError")), Some(Code::DatasetInMemory));
+}

@@ -245,6 +245,9 @@ fn placed(excerpt: &Excerpt, on_host: bool) -> (Vec<Frame>, Option<Place>) {
             return (frames, place);
         }
     }
+    if let Some(place) = phase::node(&excerpt.line.text) {
+        return (frames, Some(place));
+    }
     if let Some(place) = phase::place(&frames, on_host) {
         return (frames, Some(place));
     }

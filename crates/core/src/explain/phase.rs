@@ -8,7 +8,7 @@ mod calls;
 mod names;
 mod words;
 
-pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved};
+pub use calls::{Moved, creates, keeps_what_it_reads, made_elements, moved, names_training_set};
 
 use super::sizes::{has, has_any};
 use super::traceback::{Frame, NATIVE, is_own};
@@ -112,6 +112,14 @@ pub fn during(line: &str) -> Option<Place> {
     Some(Place { phase, shown_by: line.trim().chars().take(160).collect(), training: false })
 }
 
+/// ONNX Runtime names the node that it was running, whoever called it: `Non-zero status code returned while running Conv node`.
+pub fn node(line: &str) -> Option<Place> {
+    let (_, named) = line.split_once("returned while running ")?;
+    let (node, _) = named.split_once(" node.")?;
+    let one_word = !node.is_empty() && !node.contains(char::is_whitespace);
+    one_word.then(|| Place { phase: Phase::Forward, shown_by: format!("while running {node}"), training: false })
+}
+
 /// Libraries that prepare images before a model sees them.
 const TRANSFORMS: [&str; 3] = ["torchvision/transforms", "torchvision\\transforms", "albumentations"];
 
@@ -136,9 +144,8 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     if let Some(frame) = frames.iter().find(prepares).filter(|_| on_host && phase == Phase::Forward) {
         return Some(Place { phase: Phase::LoadData, shown_by: shown(frame), training });
     }
-    let reading = |frame: &&Frame| has_any(&frame.file, &["torch/serialization", "torch\\serialization"]);
-    let phase =
-        if phase == Phase::MoveData && frames.iter().any(|frame| reading(&frame)) { Phase::Checkpoint } else { phase };
+    let reading = |frame: &&Frame| of_serialization(frame);
+    let phase = if phase == Phase::MoveData && frames.iter().any(of_serialization) { Phase::Checkpoint } else { phase };
     // Whoever moves what it is given does so for its caller: `patch_weight_to_device` calls `cast_to_device(tensor)`.
     let by_model =
         |frame: &&Frame| names::of_name(frame.function.rsplit('.').next().unwrap_or("")) == Some(Phase::LoadModel);
@@ -213,10 +220,16 @@ pub fn place(frames: &[Frame], on_host: bool) -> Option<Place> {
     Some(Place { phase, shown_by: shown(at), training })
 }
 
-/// Whether a frame goes on where a job was before.
+/// PyTorch's own file that reads and writes what is pickled.
+fn of_serialization(frame: &Frame) -> bool {
+    has_any(&frame.file, &["torch/serialization", "torch\\serialization"])
+}
+
+/// Whether a frame goes on where a job was before. PyTorch restores every tensor that it reads: `default_restore_location`.
 fn resumes(frames: &[Frame]) -> bool {
-    frames.iter().any(|frame| {
-        has_any(&frame.code, &["resume", "restore", "optim"]) || has_any(&frame.function, &["resume", "restore"])
+    frames.iter().filter(|frame| !of_serialization(frame)).any(|frame| {
+        let named = has_any(&frame.function, &["resume", "restore"]) || frame.function == "checkpoint";
+        named || has_any(&frame.code, &["resume", "restore", "optim"])
     })
 }
 
@@ -255,6 +268,11 @@ pub fn prepares_data(frame: &Frame) -> bool {
     rule(frame, true) == Some(Phase::LoadData)
 }
 
+/// Whether a frame is of Python's own that brings something to another process, or of the library that does so with more.
+pub fn hands_over(frame: &Frame) -> bool {
+    has_any(&frame.file, &["multiprocessing/", "multiprocessing\\", "multiprocess/", "multiprocess\\"])
+}
+
 /// Whoever waits for another process does not show what that one did.
 const WAITS: [&str; 3] = ["ray.get(", ".result()", ".get_objects("];
 
@@ -282,6 +300,10 @@ fn rule(frame: &Frame, on_host: bool) -> Option<Phase> {
     }
     // Old PyTorch computes any sum in a function called `forward`.
     if has_any(&frame.file, &["autograd/_functions", "autograd/variable.py"]) {
+        return None;
+    }
+    // What is handed to another process is pickled on its way, and no checkpoint.
+    if hands_over(frame) {
         return None;
     }
     // Arrays on a device, whose functions are called as models are.

@@ -1,7 +1,7 @@
 //! The data set was read, copied or converted whole, and the host has no room for it.
 
 use super::super::case::Case;
-use super::super::phase::{Phase, has_model};
+use super::super::phase::{Phase, hands_over, has_model};
 use super::super::sign::Resource;
 use super::super::sizes::{has, has_any};
 use super::super::traceback::Frame;
@@ -92,8 +92,8 @@ fn judge(case: &Case) -> Option<Claim> {
     let installs = failure.frames.iter().any(|frame| has_any(&frame.file, &["pip/_", "pip\\_", "/conda/"]));
     let last =
         failure.frames.last().filter(|_| plain && case.place.is_none() && !installs && !has_model(&failure.frames));
-    // What is raised again was raised elsewhere.
-    let shows = |frame: &&Frame| !frame.code.is_empty() && !frame.code.starts_with("raise ");
+    // What is raised again was raised elsewhere, and what is handed to another process is not said to be data.
+    let shows = |frame: &&Frame| !frame.code.is_empty() && !frame.code.starts_with("raise ") && !hands_over(frame);
     if let Some(frame) = last.filter(|frame| !grows(frame) && shows(frame)) {
         return Claim::likely(format!("what is handled is data, and no model ({})", frame.code));
     }

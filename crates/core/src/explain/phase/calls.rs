@@ -209,6 +209,16 @@ pub fn moved(code: &str) -> Option<Moved> {
     })
 }
 
+/// Whether a line of code names all rows that a model is trained with: `x_train`, `train_labels`.
+pub fn names_training_set(code: &str) -> bool {
+    let of_train = |word: &String| ["train", "training"].contains(&word.as_str());
+    let rows = |word: &String| {
+        ["x", "y", "data", "set", "images", "labels", "features", "inputs", "targets"].contains(&word.as_str())
+    };
+    let names = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(words);
+    names.into_iter().any(|name| name.iter().any(of_train) && name.iter().any(rows))
+}
+
 fn names_a_device(code: &str) -> bool {
     any(&words(code), &["device", "cuda", "gpu", "xpu", "npu", "mps", "dev"])
 }
@@ -264,6 +274,13 @@ mod tests {
         assert!(!keeps_what_it_reads("losses.append(self.compute_loss(pred, target))"));
         assert!(!keeps_what_it_reads("models.append(load_model(path))"));
         assert!(!keeps_what_it_reads("scan = load_scan(path)"));
+    }
+
+    #[test]
+    fn rows_to_train_with_are_named() {
+        assert!(names_training_set("run(net, x_train, y_train, epochs)"));
+        assert!(names_training_set("fit(trainImages, labels)"));
+        assert!(!names_training_set("trainer.train(x, y)"));
     }
 
     #[test]
