@@ -381,3 +381,25 @@ fn a_runtime_names_the_node_whoever_called_it() {
     assert_eq!(cause(&called(node)), Some(Code::BatchTooLarge));
     assert_eq!(cause(&called("MemoryError")), Some(Code::DatasetInMemory));
 }
+
+#[test]
+fn a_constant_is_made_of_an_array_and_not_by_a_layer() {
+    let copied = |code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/home/u/job/transformer.py\", line 30, in train\n    {code}\n\
+             tensorflow.python.framework.errors_impl.InternalError: Failed copying input tensor from /job:localhost/replica:0/task:0/device:CPU:0 to \
+             /job:localhost/replica:0/task:0/device:GPU:0 in order to run _EagerConst: Dst tensor is not initialized.\n"
+        )
+    };
+    assert_eq!(cause(&copied("loop(net, x_train, y_train)")), Some(Code::DataOnDevice));
+    assert_eq!(cause(&copied("loop(net, rows)")), None);
+}
+
+#[test]
+fn xla_picks_convolutions_beside_the_program() {
+    let refused = "E cuda_driver.cc:828] failed to allocate 96.00M (100663296 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n";
+    let picker = "E xla/service/gpu/cudnn_conv_algorithm_picker.cc:525] Resource exhausted: Failed to allocate request for 96.00MiB (100663296B)\n";
+    assert_eq!(cause(&format!("{refused}{picker}")), Some(Code::WorkspaceOrHandle));
+    assert_eq!(cause(refused), None);
+    assert_eq!(said("I xla/service/gpu/cudnn_conv_algorithm_picker.cc:525] picked 3 of 9\n").resource, None);
+}

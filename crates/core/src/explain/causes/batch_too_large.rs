@@ -5,6 +5,7 @@ use super::super::phase::{Phase, creates, grows_trees, moved, trained};
 use super::super::sign::{Resource, Weight};
 use super::super::sizes::{has, has_any};
 use super::super::traceback::is_own;
+use super::data_on_device::copies_constant;
 use super::{Cause, Claim, Code, said};
 use crate::bytes::{MIB, human};
 
@@ -29,6 +30,9 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     if let Some(claim) = said(case, Code::BatchTooLarge, "the program itself says that a batch did not fit") {
         return Some(claim);
+    }
+    if copies_constant(case) {
+        return None;
     }
     if case.failure()?.sign.id == "tensorflow.batch" {
         return Claim::likely("what did not fit is the next batch itself, when tf.data put its rows together");

@@ -2,7 +2,8 @@
 
 use super::super::case::Case;
 use super::super::phase::{
-    Moved, Phase, grows_trees, has_model, keeps_what_it_reads, moved, prepares_data, trained, trains,
+    Moved, Phase, grows_trees, has_model, keeps_what_it_reads, moved, names_training_set, prepares_data, trained,
+    trains,
 };
 use super::super::sign::Resource;
 use super::super::sizes::{has, has_any};
@@ -37,6 +38,13 @@ const TREES: [&str; 6] =
 fn fits_estimator(code: &str) -> bool {
     let mut names = code.split(|c: char| !(c.is_alphanumeric() || c == '_')).map(str::to_ascii_lowercase);
     code.contains(".fit") && names.any(|name| ESTIMATORS.iter().any(|estimator| name.ends_with(estimator)))
+}
+
+/// Whether an array of the host's could not be made a constant on the device: that is asked for by code around a model, not by its layers.
+pub(super) fn copies_constant(case: &Case) -> bool {
+    case.failure().is_some_and(|failure| {
+        failure.sign.id == "tensorflow.destination" && has(&failure.text, "in order to run _EagerConst")
+    })
 }
 
 fn judge(case: &Case) -> Option<Claim> {
@@ -114,6 +122,12 @@ fn judge(case: &Case) -> Option<Claim> {
             human(one),
             human(limit)
         ));
+    }
+    // A constant is made of an array of the host's, as whole as it was handed over.
+    let hands = |frame: &&Frame| is_own(frame) && names_training_set(&frame.code);
+    let constant = copies_constant(case) && case.phase() != Some(Phase::LoadModel);
+    if let Some(frame) = frames().find(hands).filter(|_| constant) {
+        return Claim::likely(format!("an array of the host's was being made a tensor on the device ({})", frame.code));
     }
     // Keras takes the rows of a batch out of arrays with this one: what is copied before it can run are the arrays.
     if copied && case.numbers.op.as_deref() == Some("GatherV2") && has(&failure.text, "copying input tensor") {

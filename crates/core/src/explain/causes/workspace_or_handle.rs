@@ -21,7 +21,7 @@ fn judge(case: &Case) -> Option<Claim> {
         return None;
     }
     // The compiler says it far from where it counts what failed.
-    if case.saw("xla.autotuner") {
+    if case.saw("xla.autotuner") || case.saw("xla.picker") {
         return Claim::likely(
             "XLA found no room for the copies that it tries kernels out on, beside the program's memory",
         );

@@ -103,6 +103,12 @@ pub const SIGNS: &[Sign] = &[
             Weight::Symptom,
         )
     },
+    // The part of it that picks a convolution, by the name of its file.
+    Sign {
+        resource: Some(Resource::GpuMemory),
+        check: |text| has_any(text, &["exhausted", "allocate"]),
+        ..Sign::new("xla.picker", &["conv_algorithm_picker.cc"], Weight::Symptom)
+    },
     Sign {
         check: |text| text.trim_start().starts_with("HBM capacity"),
         read: |text, numbers| {
