@@ -403,3 +403,26 @@ fn xla_picks_convolutions_beside_the_program() {
     assert_eq!(cause(refused), None);
     assert_eq!(said("I xla/service/gpu/cudnn_conv_algorithm_picker.cc:525] picked 3 of 9\n").resource, None);
 }
+
+#[test]
+fn a_kubelet_tells_what_the_kernel_wrote() {
+    let event = |reason: &str, message: &str| format!("  Warning  {reason}  4m  kubelet, node-7  {message}\n");
+    let machine = event("SystemOOM", "System OOM encountered, victim process: python, pid: 812");
+    assert_eq!(said(&machine).resource, Some(Resource::HostMemory));
+    assert_eq!(cause(&machine), Some(Code::KernelOomKill));
+    let pod = event("CgroupOOM", "Cgroup OOM encountered, victim process: python, pid: 812");
+    assert_eq!(said(&pod).resource, Some(Resource::ContainerLimit));
+    assert_eq!(cause(&pod), Some(Code::ContainerOrSchedulerLimit));
+    let healthy = event("NodeHasSufficientMemory", "Node node-7 status is now: NodeHasSufficientMemory");
+    assert_eq!(said(&healthy).resource, None);
+}
+
+#[test]
+fn a_bar_of_tasks_is_of_a_test() {
+    let shown = |bar: &str| {
+        format!("Epoch [3][80/90] loss: 0.4\n{bar}\nRuntimeError: CUDA out of memory. Tried to allocate 320.00 MiB\n")
+    };
+    let tasks = "[>>>>>>>>        ] 31/90, 4.1 task/s, elapsed: 7s, ETA:    14s";
+    assert_eq!(cause(&shown(tasks)), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&shown("[>>>>>>>>        ] 31/90, 4.1 it/s")), None);
+}

@@ -172,7 +172,7 @@ pub(super) const TOLD: &[(Phase, &[&str])] = &[
         &[
             "Evaluation [", "(valid)", "Starting evaluation", "Running evaluation", "Running Evaluation",
             "Running validation", "Validating", "Evaluating", "Valid (", "Validation:",
-            "Running executor for Evaluator", "Running Prediction", "begin validation",
+            "Running executor for Evaluator", "Running Prediction", "begin validation", " task/s, elapsed:",
         ],
     ),
     (

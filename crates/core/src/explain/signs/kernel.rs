@@ -23,7 +23,7 @@ pub const SIGNS: &[Sign] = &[
             "kernel.cgroup_kill",
             &[
                 "Memory cgroup out of memory", "CONSTRAINT_MEMCG", "Memory limit reached of cgroup",
-                "killed as a result of limit of /",
+                "killed as a result of limit of /", "Cgroup OOM encountered",
             ],
             Weight::Failure,
         )
@@ -42,6 +42,12 @@ pub const SIGNS: &[Sign] = &[
             ],
             Weight::Failure,
         )
+    },
+    // The kubelet's events of a node and of a pod, the latter above: what it reads in the kernel's log.
+    Sign {
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::KernelOomKill),
+        ..Sign::new("kubelet.machine_oom", &["System OOM encountered"], Weight::Failure)
     },
     // Functions in the kernel's call trace, and Docker's events, where the line that names the victim was cut off.
     Sign {
