@@ -426,3 +426,17 @@ fn a_bar_of_tasks_is_of_a_test() {
     assert_eq!(cause(&shown(tasks)), Some(Code::EvaluationOrCheckpoint));
     assert_eq!(cause(&shown("[>>>>>>>>        ] 31/90, 4.1 it/s")), None);
 }
+
+#[test]
+fn all_pairs_are_too_many_in_an_evaluation_of_its_own_too() {
+    let fails = |function: &str, code: &str| {
+        format!(
+            "Traceback (most recent call last):\n  File \"/home/u/job/{function}.py\", line 4, in <module>\n    {function}()\n  \
+             File \"/home/u/job/scores.py\", line 31, in evaluate\n    {code}\n\
+             torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 37.25 GiB. GPU 0 has a total capacity of 39.39 GiB of which 31.00 GiB is free.\n"
+        )
+    };
+    assert_eq!(cause(&fails("scores", "near = torch.cdist(rows, rows)")), Some(Code::TensorTooLarge));
+    assert_eq!(cause(&fails("train", "near = torch.cdist(rows, rows)")), Some(Code::EvaluationOrCheckpoint));
+    assert_eq!(cause(&fails("scores", "near = net(rows)")), Some(Code::EvaluationOrCheckpoint));
+}

@@ -145,7 +145,7 @@ fn makes_one_hot(frame: &Frame) -> bool {
 const MANY_ROWS: u64 = 8000;
 
 /// A matrix of all pairs grows with the square of the rows: it is the shape that is wrong, not the batch.
-fn all_pairs(case: &Case) -> Option<Claim> {
+pub(super) fn all_pairs(case: &Case) -> Option<Claim> {
     if !case.of_memory() {
         return None;
     }
