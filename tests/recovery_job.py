@@ -3,10 +3,12 @@
 In: a description as JSON. Out: one line of JSON: what failed, where, and the largest difference of each kind of state.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import random
 import sys
+import threading
 import types
 
 import brimful.keras
@@ -25,6 +27,16 @@ TOKENS = 2048
 MESSAGE_CHARS = 1000
 #: Whole batches on JAX from one copy of the state to the next.
 LAP_STEPS = 3
+
+
+class Started(concurrent.futures.ThreadPoolExecutor):
+    """All its threads are there from the beginning. Keras calls callbacks in threads that it starts as one is missed, and the stack of
+    one that is started while the memory is taken would be refused, to Keras and not to the step that the memory was taken from."""
+
+    def __init__(self):
+        super().__init__()
+        all_there = threading.Barrier(self._max_workers)
+        concurrent.futures.wait([self.submit(all_there.wait) for _ in range(self._max_workers)])
 
 
 class Moments:
@@ -382,6 +394,7 @@ def main():
     else:
         sizing.PATIENCE_STEPS, sizing.MicroBatch._measured = 1 << 30, lambda *_: None
     job.PAUSES_SECONDS = (0.0, 0.0, 0.0)
+    concurrent.futures.ThreadPoolExecutor = Started
     x, y = data(steps)
 
     def run(size):
