@@ -1,7 +1,8 @@
 //! Wordings of `explain` whose meaning lies in what stands around them, each with a message where it holds and one where it does not.
 //!
 //! In: messages in their programs' own words, with figures, names and code of our own; who has met one is said beside it. Checked: what ran out,
-//! the cause or that none is named, and figures. Rules that weigh figures are checked in `explain_rules`, whole recordings in `explain_corpus`.
+//! the cause or that none is named, and figures. Rules that weigh figures are in `explain_device_rules` and `explain_host_rules`,
+//! whole recordings in `explain_corpus`.
 
 use brimful_core::explain::{Code, Explanation, Resource, explain};
 
