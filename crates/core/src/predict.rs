@@ -1,7 +1,8 @@
 //! From a model and a job to a prediction: lower, order, place.
 //!
 //! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
-//! are run; the prediction is their upper quartile and the range their spread. Not counted: what other processes hold.
+//! are run; the prediction is their upper quartile and the range their spread. On a CPU some more belong to a machine with other work
+//! to do, which puts threads off: only the upper end of the range has them. Not counted: what other processes hold.
 
 mod floor;
 mod order;
@@ -32,6 +33,12 @@ pub enum Orders {
     /// Several orders, from the first step on: for a verdict with its range.
     Several,
 }
+
+/// Orders of a CPU that has nothing else to do.
+const QUIET_ORDERS: u64 = 5;
+
+/// Orders of a CPU that has.
+const BUSY_ORDERS: u64 = 3;
 
 /// A job's kernels, not yet ordered. For a large model they take some 3 MB.
 #[derive(Clone, Debug)]
@@ -70,7 +77,9 @@ impl Lowered {
             // The first step needs less than the others.
             (Orders::One, _) | (Orders::Several, Processor::Gpu) => 1,
         };
-        let trace = self.prepared.run(Execution { threads, steps, from_start: steps > 1, seed });
+        // A GPU's kernels are only queued by the threads.
+        let busy = seed >= QUIET_ORDERS && matches!(job.processor, Processor::Cpu { .. });
+        let trace = self.prepared.run(Execution { threads, steps, from_start: steps > 1, seed, busy });
         Order::new(trace, job.processor)
     }
 }
@@ -79,7 +88,7 @@ impl Lowered {
 fn known_and_missing(job: &Job, orders: Orders, one: Option<&Runs>) -> (Vec<Arc<Order>>, Range<u64>) {
     let seeds = match (orders, job.processor) {
         (Orders::One, _) => 1,
-        (Orders::Several, Processor::Cpu { .. }) => 5,
+        (Orders::Several, Processor::Cpu { .. }) => QUIET_ORDERS + BUSY_ORDERS,
         // Without running times there is less to vary.
         (Orders::Several, Processor::Gpu) => 3,
     };
@@ -110,6 +119,8 @@ pub struct Prediction {
     pub low_bytes: u64,
     /// The same over all orders: largest. The verdict uses it.
     pub high_bytes: u64,
+    /// The largest without the orders of a busy machine.
+    pub quiet_high_bytes: u64,
     /// Most bytes asked for at once.
     pub floor_bytes: u64,
     /// Bytes that the allocator holds at the peak beyond what was asked for.
@@ -154,9 +165,11 @@ impl Runs {
         let placed = self.orders.iter().map(|order| order.unlimited(batch));
         let mut placed: Vec<(Placed, usize)> = placed.zip(0..).collect();
         let sufficient_bytes = placed.iter().map(|(placed, _)| placed.sufficient_bytes).max().unwrap_or(0);
-        placed.sort_by_key(|(placed, _)| placed.placement.peak_allocated_bytes);
-        let (low, high) = (&placed[0].0.placement, &placed[placed.len() - 1].0.placement);
-        let (low_bytes, high_bytes) = (low.peak_allocated_bytes, high.peak_allocated_bytes);
+        let peak = |(placed, _): &(Placed, usize)| placed.placement.peak_allocated_bytes;
+        let high_bytes = placed.iter().map(peak).max().unwrap_or(0);
+        placed.truncate(QUIET_ORDERS as usize);
+        placed.sort_by_key(peak);
+        let (low_bytes, quiet_high_bytes) = (peak(&placed[0]), peak(&placed[placed.len() - 1]));
         // A job of many steps meets most of its orders sooner or later: three quarters of them need no more than this.
         let (Placed { placement, .. }, order) = &placed[placed.len() * 3 / 4];
         Prediction {
@@ -164,6 +177,7 @@ impl Runs {
             reserved_bytes: placement.peak_reserved_bytes,
             low_bytes,
             high_bytes,
+            quiet_high_bytes,
             floor_bytes: placement.floor_peak_bytes,
             slack_bytes: placement.peak_allocated_bytes.saturating_sub(placement.requested_at_peak_bytes),
             sufficient_bytes,
@@ -190,9 +204,9 @@ impl Runs {
         self.orders[prediction.order].timeline(batch)
     }
 
-    /// The most that any order has at once in a pool of this size; none if one of them does not get through.
-    pub fn peak_in(&self, batch: u64, limit_bytes: u64) -> Option<u64> {
-        self.orders.iter().try_fold(0, |peak, order| order.peak_in(batch, limit_bytes).map(|own| own.max(peak)))
+    /// The orders without those of a busy machine.
+    pub fn quiet_orders(&self) -> &[Arc<Order>] {
+        &self.orders[..self.orders.len().min(QUIET_ORDERS as usize)]
     }
 
     /// The share of the orders that get through in a pool of this size, from 0 to 1.
@@ -200,6 +214,11 @@ impl Runs {
         let fitting = self.orders.iter().filter(|order| order.peak_in(batch, limit_bytes).is_some());
         fitting.count() as f64 / self.orders.len().max(1) as f64
     }
+}
+
+/// The most that any of these orders has at once in a pool of this size; none if one of them does not get through.
+pub fn peak_in(orders: &[Arc<Order>], batch: u64, limit_bytes: u64) -> Option<u64> {
+    orders.iter().try_fold(0, |peak, order| order.peak_in(batch, limit_bytes).map(|own| own.max(peak)))
 }
 
 /// The request that made the peak: the last one of weight before it, for the very last may be a few bytes of another layer.

@@ -32,7 +32,7 @@ fn predicted(fixtures: &Path, row: &Value) -> [f64; 2] {
     let (graph, _) = Network::new(&model, &job).with_update(&model, &job);
     let prepared = Prepared::new(&graph, Some(job.batch), Vec::new());
     let peak = |prepared: &Prepared, threads| {
-        let trace = prepared.run(Execution { threads, steps: 3, from_start: true, seed: 0 });
+        let trace = prepared.run(Execution { threads, steps: 3, from_start: true, seed: 0, busy: false });
         let mut pool = Bfc::new(BfcOptions::tensorflow_cpu(u64::MAX >> 8));
         place(&trace, job.batch, &mut pool).peak_allocated_bytes as f64
     };

@@ -34,14 +34,14 @@ fn largest_leaving(spare_bytes: u64, simulator: &Simulator<'_>, one: &Outcome, s
     let setup = &one.setup;
     let shared = setup.job.processor == Processor::Gpu;
     // Another batch runs in other orders (on a CPU), so the answer is tried as its user would try it; but first in the
-    // orders that are there, which mostly decides it.
+    // orders that are there, which mostly decides it; what waits on a busy machine is another amount at each batch.
     let fits = |batch| {
-        let there = shared || several.fits_at(setup.with_batch(batch).at_once(), spare_bytes);
+        let there = shared || several.fits_quietly_at(setup.with_batch(batch).at_once(), spare_bytes);
         let run = || simulator.run(&setup.with_batch(batch), Orders::Several);
         there && run().is_ok_and(|outcome| outcome.fits_leaving(spare_bytes))
     };
     // Other orders need more than the one that is searched with, by about as much as at the batch that was asked for.
-    let share = one.high_bytes() as f64 / several.high_bytes().max(1) as f64;
+    let share = one.quiet_high_bytes() as f64 / several.quiet_high_bytes().max(1) as f64;
     let at_once = largest_at_once(one, spare_bytes, share.min(1.0), Precision::Exact).unwrap_or(0);
     let mut batch = highest(at_once.saturating_mul(setup.parts()), setup.parts(), fits);
     let mut safe = Vec::new();

@@ -12,7 +12,7 @@ use super::{ModelSource, TIGHT_DIVISOR};
 use crate::bytes::MIB;
 use crate::model::{Model, OptimizerConfig};
 pub use crate::predict::Orders;
-use crate::predict::{Lowered, Prediction, Runs};
+use crate::predict::{Lowered, Order, Prediction, Runs, peak_in};
 use crate::step::tensorflow::Network;
 use crate::step::{Job, Processor};
 
@@ -57,6 +57,11 @@ impl Outcome {
         self.prediction.high_bytes.saturating_add(self.setup.extra.at(self.setup.at_once()))
     }
 
+    /// The same without the orders of a busy machine.
+    pub fn quiet_high_bytes(&self) -> u64 {
+        self.prediction.quiet_high_bytes.saturating_add(self.setup.extra.at(self.setup.at_once()))
+    }
+
     /// What a fit leaves free that is not [`Verdict::Tight`](crate::report::Verdict::Tight).
     pub fn spare_bytes(&self) -> u64 {
         self.setup.limit_bytes.map_or(0, |limit| limit / TIGHT_DIVISOR)
@@ -79,15 +84,24 @@ impl Outcome {
 
     /// Whether the same kernels get through with another number of samples at once, and leave as much.
     pub fn fits_at(&self, at_once: u64, spare_bytes: u64) -> bool {
+        self.fits_in(&self.runs.orders, at_once, spare_bytes)
+    }
+
+    /// The same on a machine that has nothing else to do.
+    pub fn fits_quietly_at(&self, at_once: u64, spare_bytes: u64) -> bool {
+        self.fits_in(self.runs.quiet_orders(), at_once, spare_bytes)
+    }
+
+    fn fits_in(&self, orders: &[Arc<Order>], at_once: u64, spare_bytes: u64) -> bool {
         let Some(limit) = self.setup.limit_bytes else { return true };
         let left = limit.saturating_sub(self.setup.extra.at(at_once));
         let most = left.saturating_sub(spare_bytes);
         match self.setup.pool {
             // The floor is cheaper than a placement that fails.
             Pool::Framework => {
-                self.floor_at(at_once) <= most && self.runs.peak_in(at_once, left).is_some_and(|peak| peak <= most)
+                floor_of(orders, at_once) <= most && peak_in(orders, at_once, left).is_some_and(|peak| peak <= most)
             }
-            Pool::CudaAsync => cuda_pool_bytes(self.floor_at(at_once)) <= most,
+            Pool::CudaAsync => cuda_pool_bytes(floor_of(orders, at_once)) <= most,
         }
     }
 
@@ -103,8 +117,13 @@ impl Outcome {
 
     /// Bytes asked for at once: no allocator can do with less.
     pub fn floor_at(&self, at_once: u64) -> u64 {
-        self.runs.orders.iter().map(|order| order.floor.at(at_once).bytes).max().unwrap_or(0)
+        floor_of(&self.runs.orders, at_once)
     }
+}
+
+/// Bytes that these orders ask for at once: no allocator can do with less.
+fn floor_of(orders: &[Arc<Order>], at_once: u64) -> u64 {
+    orders.iter().map(|order| order.floor.at(at_once).bytes).max().unwrap_or(0)
 }
 
 fn predict(setup: &Setup, runs: &Runs, at_once: u64) -> Prediction {
@@ -113,6 +132,7 @@ fn predict(setup: &Setup, runs: &Runs, at_once: u64) -> Prediction {
         let needs = || runs.orders.iter().map(|order| cuda_pool_bytes(order.floor.at(at_once).bytes));
         prediction.low_bytes = needs().min().unwrap_or(0);
         prediction.high_bytes = needs().max().unwrap_or(0);
+        prediction.quiet_high_bytes = prediction.high_bytes;
         prediction.allocated_bytes = cuda_pool_bytes(prediction.floor_bytes);
         prediction.reserved_bytes = prediction.allocated_bytes;
     }

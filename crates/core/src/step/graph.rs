@@ -107,6 +107,8 @@ pub struct Node {
     pub in_place: InPlace,
     /// Buffers that live while it runs.
     pub scratch: Vec<Size>,
+    /// What waits inside it for a thread that other work holds up: on a busy machine scratch, too, at the batch it was lowered for.
+    pub backlog: Vec<Size>,
     /// The input whose buffer serves as the first scratch if nobody else needs it.
     pub scratch_from: Option<ValueId>,
     /// Scratch is taken before the outputs, not after.
@@ -133,6 +135,7 @@ impl Clone for Node {
             after: SmallVec::from_slice(&self.after),
             outputs: SmallVec::from_slice(&self.outputs),
             scratch: self.scratch.clone(),
+            backlog: self.backlog.clone(),
             ..*self
         }
     }
@@ -301,6 +304,7 @@ impl Graph {
             outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
+            backlog: Vec::new(),
             scratch_from: None,
             scratch_first: false,
             writes: None,
@@ -346,6 +350,7 @@ impl Graph {
             outputs: smallvec::smallvec![value],
             in_place: new.in_place,
             scratch: new.scratch,
+            backlog: Vec::new(),
             scratch_from: None,
             scratch_first: false,
             writes: None,
@@ -392,6 +397,7 @@ impl Graph {
             outputs: smallvec::smallvec![value],
             in_place: InPlace::No,
             scratch: Vec::new(),
+            backlog: Vec::new(),
             scratch_from: None,
             scratch_first: false,
             writes: None,
@@ -424,6 +430,7 @@ impl Graph {
             outputs: SmallVec::new(),
             in_place: InPlace::No,
             scratch: Vec::new(),
+            backlog: Vec::new(),
             scratch_from: None,
             scratch_first: false,
             writes: Some(variable),

@@ -31,6 +31,8 @@ pub struct Execution {
     pub from_start: bool,
     /// Which of the possible orders.
     pub seed: u64,
+    /// Whether other programs take turns with the threads, which then run ahead of each other.
+    pub busy: bool,
 }
 
 impl Prepared {
@@ -74,8 +76,13 @@ mod tests {
         for (index, value) in first.into_iter().enumerate() {
             tensor(&mut graph, "Neg", value, 111 + 10 * index as u64);
         }
-        let trace =
-            Prepared::new(&graph, batch, Vec::new()).run(Execution { threads, steps: 1, from_start: false, seed });
+        let trace = Prepared::new(&graph, batch, Vec::new()).run(Execution {
+            threads,
+            steps: 1,
+            from_start: false,
+            seed,
+            busy: false,
+        });
         let made = trace.events.iter().filter_map(|event| match event {
             Event::Alloc { size, .. } if size.at(1) >= 400 => Some(size.at(1) / 4),
             _ => None,
@@ -100,7 +107,7 @@ mod tests {
             tensor(&mut graph, "Neg", parts, 100 + reader);
         }
         let prepared = Prepared::new(&graph, Some(1), Vec::new());
-        let trace = prepared.run(Execution { threads: 1, steps: 2, from_start: false, seed });
+        let trace = prepared.run(Execution { threads: 1, steps: 2, from_start: false, seed, busy: false });
         let mut sizes = trace.events.iter().filter_map(|event| match event {
             Event::Alloc { size, .. } if size.at(1) >= 400 => Some(size.at(1) / 4 - 100),
             _ => None,

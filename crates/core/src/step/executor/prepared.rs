@@ -61,6 +61,7 @@ const NO_EXTRA: u32 = u32::MAX;
 pub(super) struct Extra {
     first_scratch: u32,
     end_scratch: u32,
+    end_backlog: u32,
     /// See [`Node::scratch_from`].
     pub(super) scratch_from: Option<ValueId>,
     /// See [`Node::scratch_first`].
@@ -158,13 +159,16 @@ impl Prepared {
         self.edges.extend(node.inputs.iter().copied());
         self.edges.extend(node.outputs.iter().copied());
         let mut extra = NO_EXTRA;
-        if !node.scratch.is_empty() || node.writes.is_some() {
+        if !(node.scratch.is_empty() && node.backlog.is_empty() && node.writes.is_none()) {
             extra = self.extras.len() as u32;
             let first_scratch = self.scratch.len() as u32;
             self.scratch.extend_from_slice(&node.scratch);
+            let end_scratch = self.scratch.len() as u32;
+            self.scratch.extend_from_slice(&node.backlog);
             self.extras.push(Extra {
                 first_scratch,
-                end_scratch: self.scratch.len() as u32,
+                end_scratch,
+                end_backlog: self.scratch.len() as u32,
                 scratch_from: node.scratch_from,
                 scratch_first: node.scratch_first,
                 writes: node.writes,
@@ -244,8 +248,10 @@ impl Prepared {
         if call.extra == NO_EXTRA { None } else { self.extras.get(call.extra as usize) }
     }
 
-    pub(super) fn scratch(&self, extra: &Extra) -> &[Size] {
-        &self.scratch[extra.first_scratch as usize..extra.end_scratch as usize]
+    /// What a node takes while it runs, on a machine that has other work to do or not.
+    pub(super) fn scratch(&self, extra: &Extra, busy: bool) -> &[Size] {
+        let end = if busy { extra.end_backlog } else { extra.end_scratch };
+        &self.scratch[extra.first_scratch as usize..end as usize]
     }
 
     pub(super) fn variable_cause(&self, variable: usize) -> CauseId {

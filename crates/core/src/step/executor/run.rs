@@ -151,7 +151,9 @@ impl<'a> Run<'a> {
         loop {
             while let Some((worker, node)) = workers.next(&mut random) {
                 self.start(node, &mut scratch[worker]);
-                workers.start(worker, node, now + random.jitter(prepared.call(node).cost_ns));
+                let runs_ns = random.jitter(prepared.call(node).cost_ns);
+                let waits_ns = if self.execution.busy { random.waits(runs_ns) } else { 0 };
+                workers.start(worker, node, now + runs_ns + waits_ns);
             }
             let Some((end, worker, node)) = workers.finish() else { break };
             now = end;
@@ -224,7 +226,7 @@ impl<'a> Run<'a> {
 
     fn start_scratch(&mut self, node: NodeId, extra: &Extra, scratch: &mut Vec<BufferId>) {
         let own = extra.scratch_from.is_some_and(|input| self.only_reader(input).is_some());
-        for &size in self.prepared.scratch(extra).iter().skip(own as usize) {
+        for &size in self.prepared.scratch(extra, self.execution.busy).iter().skip(own as usize) {
             scratch.push(self.alloc(size, CauseId(node.0), Role::Workspace, 1));
         }
     }

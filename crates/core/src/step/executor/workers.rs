@@ -24,6 +24,10 @@ pub(super) struct Workers {
     waiting: usize,
 }
 
+/// For so long one of two programs that share a core runs before the other. Linux: 0.75 ms and as much again for twice the cores
+/// (`sysctl_sched_base_slice` in kernel/sched/fair.c); there are two of them where predictions were measured.
+const SLICE_NS: u64 = 1_500_000;
+
 /// Ends after everything that runs.
 const IDLE: (u64, NodeId) = (u64::MAX, NodeId(0));
 
@@ -143,9 +147,31 @@ impl Random {
         if bound == 2 { (number & 1) as usize } else { (number % bound as u64) as usize }
     }
 
+    /// How long a kernel that runs so long waits meanwhile, if another program wants its core all the time: with every slice that it
+    /// runs there comes one that it does not.
+    pub(super) fn waits(&mut self, runs_ns: u64) -> u64 {
+        (runs_ns / SLICE_NS + u64::from(self.next() % SLICE_NS < runs_ns % SLICE_NS)) * SLICE_NS
+    }
+
     /// A running time between half and twice the estimate: what sharing two cores with other work does.
     pub(super) fn jitter(&mut self, cost: u64) -> u64 {
         let factor = 128 + self.next() % 384;
         cost / 256 * factor + cost % 256
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_another_program_a_kernel_waits_as_long_as_it_runs() {
+        let mut random = Random::new(0, 0);
+        for runs_ns in [0, 10_000, SLICE_NS / 3, SLICE_NS, 5 * SLICE_NS / 2] {
+            let waits: Vec<u64> = (0..4000).map(|_| random.waits(runs_ns)).collect();
+            assert!(waits.iter().all(|wait| wait % SLICE_NS == 0 && wait.abs_diff(runs_ns) < SLICE_NS));
+            let mean_ns = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
+            assert!((mean_ns - runs_ns as f64).abs() < 0.05 * SLICE_NS as f64, "{runs_ns}: {mean_ns}");
+        }
     }
 }

@@ -10,6 +10,10 @@ use crate::model::{Conv, DType, Op, Rnn, RnnCell, Shape};
 use crate::step::Processor;
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
+/// So many steps of a loop may run at once. Source: `parallel_iterations` in keras/src/backend/tensorflow/rnn.py, which the backward
+/// loop takes over (tensorflow/python/ops/while_v2.py).
+const PARALLEL_ITERATIONS: u64 = 32;
+
 /// What the gradient of a loop needs to know.
 #[derive(Clone, Debug)]
 pub(in crate::step::tensorflow) struct LoopAttribute {
@@ -208,6 +212,13 @@ impl Lowering<'_> {
             },
             after: &[],
         });
+        if attribute.listed {
+            let weights: Vec<ValueId> =
+                inputs[1..].iter().copied().filter(|&input| !self.graph.shape(input).batched).collect();
+            let backlog = self.gradients_that_wait(&weights, saved, attribute.steps);
+            let node = self.graph.value(first).producer;
+            self.graph.nodes[node.0 as usize].backlog = backlog;
+        }
         let mut gradients = vec![first];
         for &input in &inputs[1..] {
             let (shape, dtype) = (self.shape(input), self.dtype(input));
@@ -215,6 +226,22 @@ impl Lowering<'_> {
             gradients.push(output);
         }
         gradients
+    }
+
+    /// Weights' gradients of single steps that wait to be added to the running totals. No other step needs them, so the loop goes on
+    /// while the thread that adds them up is put off by other work, as far as it may; what it kept of these steps is free by then, and
+    /// counts against them. (`lstm` of the end-to-end tests beside other programs: 20 to 31 of them in the dumps of pools that ran out.)
+    fn gradients_that_wait(&self, weights: &[ValueId], saved: ValueId, steps: u64) -> Vec<Size> {
+        let batch = self.job.micro_batch();
+        let bytes = |values: &[ValueId]| {
+            values.iter().map(|&value| self.graph.size(value).at(batch)).fold(0, u64::saturating_add)
+        };
+        let kept = bytes(&self.graph.node(self.graph.value(saved).producer).outputs) / steps.max(1);
+        let made = bytes(weights);
+        // Those of one step are scratch of the loop anyway.
+        let more = (PARALLEL_ITERATIONS.min(steps).saturating_sub(1)).saturating_mul(made.saturating_sub(kept));
+        let waiting = more.checked_div(made).unwrap_or(0);
+        (0..waiting).flat_map(|_| weights.iter().map(|&weight| self.graph.size(weight))).collect()
     }
 
     /// The gradients of the inputs start as a list of zeros, which waits for nothing but the list of the inputs: it is there from
