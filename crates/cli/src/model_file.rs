@@ -31,9 +31,12 @@ fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     let name = path.display();
     let mut file = files::open(path)?;
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        let saved = path.join("saved_model.pb").exists();
-        let what = if saved { "a TensorFlow SavedModel" } else { "a folder" };
-        bail!("{name} is {what}, not a Keras 3 model: load it in Keras and save it with model.save('model.keras')");
+        // Keras 3 loads a SavedModel for inference only.
+        let (what, advice) = match path.join("saved_model.pb").exists() {
+            true => ("a TensorFlow SavedModel", "save the model itself with model.save('model.keras'), not its export"),
+            false => ("a folder", "load it in Keras and save it with model.save('model.keras')"),
+        };
+        bail!("{name} is {what}, not a Keras 3 model: {advice}");
     }
     let mut start = Vec::new();
     (&mut file).take(4).read_to_end(&mut start).with_context(|| format!("{name} cannot be read"))?;

@@ -40,6 +40,19 @@ fn files() {
         "error: FOLDER/empty.json: this is not a model file: expected a .keras archive or the text of \
          model.to_json(), found an empty file; save the model with model.save('model.keras')\n"
     );
+    assert_eq!(
+        said(&file("model.safetensors", b"\x40\0\0\0\0\0\0\0{\"weight\":{}}")),
+        "error: FOLDER/model.safetensors: this is a safetensors file, not a Keras 3 model: it holds weights but no graph \
+         of layers; name the code that makes the model, such as train.py:make_model, or a config.json of transformers\n"
+    );
+    let exported = folder.path().join("exported");
+    fs::create_dir(&exported).unwrap();
+    fs::write(exported.join("saved_model.pb"), b"x").unwrap();
+    assert_eq!(
+        said(exported.to_str().unwrap()),
+        "error: FOLDER/exported is a TensorFlow SavedModel, not a Keras 3 model: save the model itself with \
+         model.save('model.keras'), not its export\n"
+    );
     let cut = said(&file("cut.keras", b"PK\x03\x04 and then nothing"));
     assert!(cut.starts_with("error: FOLDER/cut.keras: the archive cannot be read: "), "{cut}");
     assert!(cut.ends_with("; the file is damaged or was cut short, save the model again\n"), "{cut}");

@@ -88,7 +88,7 @@ fn other_files_are_recognised() {
     assert_eq!(
         said(b"\x80\x02}q\x00."),
         "this is a Python pickle, such as an old PyTorch checkpoint, not a Keras 3 model: it holds weights but no graph of \
-         layers, and plans for PyTorch are not there yet"
+         layers; name the code that makes the model, such as train.py:make_model, or a config.json of transformers"
     );
     assert_eq!(
         said(b"\x08\x08\x12\x07pytorch\x1a\x052.1.0"),
@@ -102,12 +102,12 @@ fn other_files_are_recognised() {
     assert_eq!(
         said(b"\x40\0\0\0\0\0\0\0{\"weight\":{}}"),
         "this is a safetensors file, not a Keras 3 model: it holds weights but no graph of \
-         layers, and plans for PyTorch are not there yet"
+         layers; name the code that makes the model, such as train.py:make_model, or a config.json of transformers"
     );
     assert_eq!(
         said(&archive(&[("model/data.pkl", b"x"), ("model/version", b"3")])),
         "this is a PyTorch checkpoint, not a Keras 3 model: it holds weights but no graph of \
-         layers, and plans for PyTorch are not there yet"
+         layers; name the code that makes the model, such as train.py:make_model, or a config.json of transformers"
     );
     assert_eq!(
         said(&archive(&[("model.weights.h5", b"x")])),

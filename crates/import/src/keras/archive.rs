@@ -56,10 +56,7 @@ fn read_zip(bytes: &[u8]) -> Result<Texts> {
     };
     if archive.index_for_name("config.json").is_none() {
         if names(&archive, "data.pkl") {
-            return Err(ImportError::Foreign {
-                kind: "a PyTorch checkpoint",
-                advice: "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
-            });
+            return Err(ImportError::Foreign { kind: "a PyTorch checkpoint", advice: NAME_CODE });
         }
         if names(&archive, "saved_model.pb") {
             return Err(ImportError::Foreign { kind: "a zipped TensorFlow SavedModel", advice: REBUILD });
@@ -105,6 +102,10 @@ const RESAVE: &str = "load it in Keras and save it again with model.save('model.
 /// A SavedModel has lost its layers: Keras 3 loads it for inference only.
 const REBUILD: &str = "save the model itself with model.save('model.keras'), not its export";
 
+/// Weights alone do not say what is computed with them: PyTorch's plans are of code.
+const NAME_CODE: &str = "it holds weights but no graph of layers; name the code that makes the model, such as \
+                         train.py:make_model, or a config.json of transformers";
+
 /// Files of other kinds that people have at hand, by their first bytes.
 fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     if bytes.starts_with(b"\x89HDF\r\n\x1a\n") {
@@ -112,10 +113,7 @@ fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
     // A pickle of protocol 2 or later, which torch.save wrote before it wrote zip archives.
     if bytes.len() > 2 && bytes[0] == 0x80 && (2..=5).contains(&bytes[1]) {
-        return Some((
-            "a Python pickle, such as an old PyTorch checkpoint",
-            "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
-        ));
+        return Some(("a Python pickle, such as an old PyTorch checkpoint", NAME_CODE));
     }
     // SavedModel: field 1 (schema version 1) and field 2 (meta_graphs), or the latter alone.
     let start = &bytes[..bytes.len().min(4096)];
@@ -133,10 +131,7 @@ fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
         return Some(("a TensorFlow Lite model", "it is for inference only; give the Keras model it was made from"));
     }
     if bytes.len() > 9 && bytes[8] == b'{' && bytes[1..8].iter().rev().take(4).all(|&byte| byte == 0) {
-        return Some((
-            "a safetensors file",
-            "it holds weights but no graph of layers, and plans for PyTorch are not there yet",
-        ));
+        return Some(("a safetensors file", NAME_CODE));
     }
     None
 }
