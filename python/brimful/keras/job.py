@@ -14,9 +14,9 @@ from typing import Any
 import keras
 
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
-from brimful.fitting.learnt import Learnt, about
+from brimful.fitting.learnt import about
 
-from . import arrays, backends, batches, findings, numerics, planning, probe, state, terms, words
+from . import arrays, backends, batches, findings, numerics, probe, start, state, terms, words
 from .progress import Kind, Progress
 
 #: Predictions of a batch that are kept until its metrics are computed at once; larger ones are counted part by part.
@@ -287,75 +287,22 @@ class Job:
         if name in self.kinds:
             self.kinds[name].size.ask(rows)
             return self.kinds[name]
-        training = name == "train"
-        limit = self.limit_bytes()
-        try:
-            self.backend.build(data, training)
-        except Exception as error:
-            if not failure.is_out_of_memory(error):
-                raise
-            advice = words.advice(planning.propose(self.model, rows, data, max(limit, 1), training))
-            raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
-        used = self.backend.used_bytes() or 0
-        others = max(0, used - planning.own_bytes(self.model, training, self.planned))
-        room = max(0, limit - others)
-        learnt = Learnt({**planning.signature(self.model, data, training), "device": self.backend.device, "kind": name})
-        job = self if training and learnt.start(about(room)) is None else None
-        if training:
-            self.backend.join(0)
-        proposal = planning.propose(self.model, rows, data, room, training, job, self.planned) if room else planning.Proposal()
-        if training and job is None:
-            self.backend.join(planning.copies(self.model, rows, proposal, room, self.planned))
-        known = learnt.start(about(room))
-        start = proposal.size if known is None else known
-        if known is not None and proposal.size and learnt.too_large(about(room)) is None:
-            # Nothing failed yet: what went well is no limit.
-            start = max(known, proposal.size)
-        kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
-        if proposal.least_bytes and proposal.least_bytes > room and known is None:
-            if not self._lowered():
-                raise DoesNotFit(words.too_large(kind, rows))
-            proposal = planning.propose(self.model, rows, data, room, training)
-            kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
-        kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
-        if kind.size.size < rows:
-            self._look(data, rows, name)
-            if (self.predict_forbidden if name == "predict" else self.forbidden) is not None:
-                # It may fit all the same: the plan is a prediction.
-                kind.size.size = rows
-        if training and kind.size.size < rows:
-            self.backend.join(0)
-        self.kinds[name] = kind
-        if training or kind.size.size < rows:
-            self._say_start(kind, rows, name)
+        kind = self.kinds[name] = start.first(self, name, data, rows)
+        if name == "train" or kind.size.size < rows:
+            start.say(self, kind, rows, name)
         return kind
 
     def limit_bytes(self) -> int:
         """What the allocator may hold altogether; nothing where nobody knows."""
         return self.wanted_bytes or max(0, (self.backend.limit_bytes() or 0) - self.data_bytes)
 
-    def _say_start(self, kind: Kind, rows: int, name: str) -> None:
-        what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
-        split = kind.size.size < rows
-        result = ("same result" if name != "train" else "same gradients") if not (split and self.findings) else "see below what differs"
-        if split and self.rule is not None and (self.rule.scalars or self.rule.whole) and not self.findings:
-            result += ", as a few samples show"
-        if not split:
-            result = "as it stands"
-        predicted = kind.proposal.predicted_bytes if kind.size.size == (kind.proposal.size or rows) else None
-        # In a loop of calls, once for each way that a batch is taken.
-        if (name, rows, kind.size.size) not in self.said:
-            if lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result)):
-                self.said.add((name, rows, kind.size.size))
-        if split:
-            self._say_findings()
-
-    def _say_findings(self) -> None:
+    def say_findings(self) -> None:
+        """What differs in parts, each finding once."""
         for finding in self.findings:
             if finding.code not in self.said and lines.warn(finding.text):
                 self.said.add(finding.code)
 
-    def _look(self, data: tuple, rows: int, name: str = "") -> None:
+    def look(self, data: tuple, rows: int, name: str = "") -> None:
         """Whether this model's batches can be taken in parts, and what differs then. Once."""
         if name == "predict":
             # Nothing is trained: there need be no loss, and what BatchNorm and dropout do in training does not matter.
@@ -380,15 +327,15 @@ class Job:
             names = ", ".join(changed[:3])
             text = f"{names} changes whenever the model is called: once for each part instead of once for the batch"
             self.findings.append(findings.Finding("moving_state", text))
-            self._say_findings()
+            self.say_findings()
 
     def rule_for(self, data: tuple, rows: int) -> terms.Rule | None:
         """How the terms of the loss add up over parts, if they do."""
-        self._look(data, rows)
+        self.look(data, rows)
         return None if self.forbidden is not None else self.rule
 
     def _split(self, data: tuple, rows: int) -> terms.Rule:
-        self._look(data, rows)
+        self.look(data, rows)
         if self.forbidden is not None:
             raise CannotSplit(self.forbidden.text)
         return self.rule
@@ -432,19 +379,19 @@ class Job:
         predicts = kind is self.kinds.get("predict")
         try:
             if rows > 1:
-                self._look(data, rows, "predict" if predicts else "")
+                self.look(data, rows, "predict" if predicts else "")
             forbidden = self.predict_forbidden if predicts else self.forbidden
             if forbidden is not None:
                 raise CannotSplit(f"the batch of {rows} ran out of memory, and {forbidden.text}. {words.advice(kind.proposal)}")
             size = kind.size.failed(tried if tried > self.least else 1)
         except DoesNotFit:
-            if self._lowered():
+            if self.lowered():
                 return
             kind.learnt.save()
             raise DoesNotFit(words.too_large(kind, rows, said)) from None
         lines.say(f"step {step} ran out of memory at {tried} samples: the same samples again, {size} at a time")
         if kind is not self.kinds.get("predict"):
-            self._say_findings()
+            self.say_findings()
 
     def _undo(self) -> None:
         """Puts back what a failed update changed."""
@@ -464,7 +411,7 @@ class Job:
             time.sleep(pause)
         raise RuntimeError("a step failed half-way and there is no memory to put the model back: go on from your last checkpoint")
 
-    def _lowered(self) -> bool:
+    def lowered(self) -> bool:
         """Whether mixed precision is allowed, and was not yet in use."""
         if self.allow != "numerics" or not numerics.lower(self.model):
             return False

@@ -1,0 +1,79 @@
+"""The sizes that a kind of step starts with: from an earlier run of the same job, or from the plan.
+
+In: a job, the name of the kind and its first batch. Out: its `Kind`, and what is said about it. The model is built on the way, and looked
+at if its batches are to be taken in parts. What does not fit even one sample at a time, as the plan says, is refused here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brimful.fitting import DoesNotFit, failure, lines, sizing
+from brimful.fitting.learnt import Learnt, about
+
+from . import planning, words
+from .progress import Kind
+
+if TYPE_CHECKING:
+    from .job import Job
+
+
+def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
+    """The sizes for the first batch of a kind of step: ``train``, ``test`` or ``predict``."""
+    training = name == "train"
+    limit = job.limit_bytes()
+    try:
+        job.backend.build(data, training)
+    except Exception as error:
+        if not failure.is_out_of_memory(error):
+            raise
+        advice = words.advice(planning.propose(job.model, rows, data, max(limit, 1), training))
+        raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
+    used = job.backend.used_bytes() or 0
+    others = max(0, used - planning.own_bytes(job.model, training, job.planned))
+    room = max(0, limit - others)
+    learnt = Learnt({**planning.signature(job.model, data, training), "device": job.backend.device, "kind": name})
+    asked = job if training and learnt.start(about(room)) is None else None
+    if training:
+        job.backend.join(0)
+    proposal = planning.propose(job.model, rows, data, room, training, asked, job.planned) if room else planning.Proposal()
+    if training and asked is None:
+        job.backend.join(planning.copies(job.model, rows, proposal, room, job.planned))
+    known = learnt.start(about(room))
+    start = proposal.size if known is None else known
+    if known is not None and proposal.size and learnt.too_large(about(room)) is None:
+        # Nothing failed yet: what went well is no limit.
+        start = max(known, proposal.size)
+    kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
+    if proposal.least_bytes and proposal.least_bytes > room and known is None:
+        if not job.lowered():
+            raise DoesNotFit(words.too_large(kind, rows))
+        proposal = planning.propose(job.model, rows, data, room, training)
+        kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
+    kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
+    if kind.size.size < rows:
+        job.look(data, rows, name)
+        if (job.predict_forbidden if name == "predict" else job.forbidden) is not None:
+            # It may fit all the same: the plan is a prediction.
+            kind.size.size = rows
+    if training and kind.size.size < rows:
+        job.backend.join(0)
+    return kind
+
+
+def say(job: Job, kind: Kind, rows: int, name: str) -> None:
+    """How the batches of a kind of step are taken, and what differs then."""
+    what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
+    split = kind.size.size < rows
+    result = ("same result" if name != "train" else "same gradients") if not (split and job.findings) else "see below what differs"
+    if split and job.rule is not None and (job.rule.scalars or job.rule.whole) and not job.findings:
+        result += ", as a few samples show"
+    if not split:
+        result = "as it stands"
+    predicted = kind.proposal.predicted_bytes if kind.size.size == (kind.proposal.size or rows) else None
+    # In a loop of calls, once for each way that a batch is taken.
+    if (name, rows, kind.size.size) not in job.said:
+        if lines.say(what + lines.started(rows, kind.size.size, predicted, kind.room_bytes or None, result)):
+            job.said.add((name, rows, kind.size.size))
+    if split:
+        job.say_findings()
