@@ -16,7 +16,7 @@ const FIRST_HEARD: u64 = 20;
 /// The peak, who held it, the GPUs, the steps: one sentence or two each.
 pub fn facts(summary: &Summary) -> Vec<String> {
     let mut facts = Vec::new();
-    if let Some(peak) = summary.peak.filter(|peak| peak.held_bytes > 0) {
+    if let Some(peak) = summary.peak {
         let of = peak.limit_bytes.filter(|limit| *limit > 0).map_or(String::new(), |limit| {
             let share = peak.held_bytes as f64 * 100.0 / limit as f64;
             format!(" of {} ({share:.0} %)", human(limit))

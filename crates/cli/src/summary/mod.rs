@@ -232,8 +232,11 @@ impl Summarizer {
 
     fn sample(&mut self, sample: &Sample) {
         self.see(sample.at_ms);
-        self.summary.peak_rss_bytes = self.summary.peak_rss_bytes.max(sample.peak_rss_bytes).max(sample.rss_bytes);
-        let Some(held_bytes) = sample.held_bytes() else { return };
+        // No process holds nothing: what is zero was not measured.
+        let is_known = |bytes: &u64| *bytes > 0;
+        let most_bytes = sample.peak_rss_bytes.max(sample.rss_bytes).filter(is_known);
+        self.summary.peak_rss_bytes = self.summary.peak_rss_bytes.max(most_bytes);
+        let Some(held_bytes) = sample.held_bytes().filter(is_known) else { return };
         if self.summary.peak.is_none_or(|peak| held_bytes > peak.held_bytes) {
             let step = self.last_step.map(|mark| mark.step);
             let limit_bytes = sample.limit_bytes();
@@ -381,6 +384,17 @@ mod tests {
         assert_eq!(ended(Some(137), None, Some(2)), Outcome::KilledForMemory);
         assert_eq!(ended(None, Some(9), Some(0)), Outcome::Killed);
         assert_eq!(ended(None, None, None), Outcome::Ended);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_zero() {
+        let mut summarizer = Summarizer::default();
+        // Of a job that had ended when it was first looked at, as recordings of before have it.
+        let (rss_bytes, peak_rss_bytes) = (Some(0), Some(0));
+        summarizer.take(&Frame::Sample(Sample { at_ms: 3, rss_bytes, peak_rss_bytes, ..Sample::default() }));
+        let summary = summarizer.finish(Good::default(), 10);
+        assert_eq!((summary.peak, summary.peak_rss_bytes, summary.duration_ms), (None, None, 3));
+        assert_eq!(facts::facts(&summary), Vec::<String>::new());
     }
 
     #[test]

@@ -171,8 +171,11 @@ impl Watching {
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample(at_ms)) {
             // A job that has ended holds nothing: the last sample is the last that saw it.
             if !self.has_ended() {
+                let sample = measured(sample);
                 self.take(&Frame::Sample(sample));
-                self.note_holders(at_ms, sample.rss_bytes.unwrap_or(0));
+                if let Some(bytes) = sample.rss_bytes {
+                    self.note_holders(at_ms, bytes);
+                }
             }
         }
         let frames = self.gpus.frames(at_ms, || left(self.sampler.as_ref()));
@@ -264,8 +267,9 @@ impl Watching {
         let at_ms = self.at_ms();
         if let Some(sample) = self.sampler.as_mut().map(|sampler| sampler.sample_all(at_ms)) {
             // What the group counted and held at most is still right; what processes held is of those that are left.
-            let before = self.seen.unwrap_or(sample);
-            let last = Sample { rss_bytes: before.rss_bytes, pss_bytes: before.pss_bytes, ..sample };
+            let sample = measured(sample);
+            let Sample { rss_bytes, pss_bytes, anon_bytes, .. } = self.seen.unwrap_or(sample);
+            let last = Sample { rss_bytes, pss_bytes, anon_bytes, ..sample };
             self.take(&Frame::Sample(last));
         }
         let machine_kills = machine_oom_kills(Path::new("/")).zip(self.machine_kills);
@@ -307,6 +311,17 @@ impl Watching {
 fn left(sampler: Option<&Sampler>) -> Vec<u32> {
     let members = sampler.into_iter().flat_map(Sampler::members);
     members.filter(|member| member.is_here()).map(|member| member.id.pid).collect()
+}
+
+/// Processes that hold nothing have let go of it or may not be read: what they held was not measured.
+fn measured(sample: Sample) -> Sample {
+    let held = |bytes: Option<u64>| bytes.filter(|_| sample.rss_bytes > Some(0));
+    Sample {
+        rss_bytes: held(sample.rss_bytes),
+        anon_bytes: held(sample.anon_bytes),
+        peak_rss_bytes: sample.peak_rss_bytes.filter(|bytes| *bytes > 0),
+        ..sample
+    }
 }
 
 /// A job that is watched from within has started us.

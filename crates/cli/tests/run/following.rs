@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use brimful_monitor::recording::{Frame, Reader};
 use brimful_monitor::sample::Sample;
+use serde_json::Value;
 
 use crate::job::{Folder, can_limit, in_a_namespace, samples, start};
-use crate::support::{stderr, stdout};
+use crate::support::{command, stderr, stdout};
 
 #[test]
 fn the_job_is_recorded_from_its_start() {
@@ -25,6 +26,33 @@ fn the_job_is_recorded_from_its_start() {
     assert!(stderr(&output).contains("Peak of memory: "), "{}", stderr(&output));
     assert!(frames.iter().any(|frame| matches!(frame, Frame::Holders(holders) if !holders.processes.is_empty())));
     assert_eq!(output.status.signal(), None);
+}
+
+/// A job that ends at once has often ended when it is first looked at; then nothing is known, which is not the same as none.
+#[test]
+fn what_was_not_measured_is_not_said_to_be_nothing() {
+    let folder = Folder::new();
+    let is_measured = |bytes: &Value| bytes.is_null() || bytes.as_u64() > Some(0);
+    for _ in 0..5 {
+        let output = folder.run(&[], &["sh", "-c", "kill -9 $$"]);
+        let said = stderr(&output);
+        assert!(said.contains("the job was ended by signal 9") && !said.contains(" 0 B"), "{said}");
+        assert!(said.lines().all(|line| !line.ends_with([';', ' '])), "{said}");
+
+        let output = folder.run(&["--format", "json"], &["sh", "-c", "exit 3"]);
+        let said: Value = serde_json::from_str(&stderr(&output)).unwrap();
+        assert!(is_measured(&said["peak"]["held_bytes"]) && is_measured(&said["peak_rss_bytes"]), "{said}");
+        let as_csv = command(&["report", folder.recording().to_str().unwrap(), "--format", "csv"]).output().unwrap();
+        let as_csv = stdout(&as_csv);
+        let mut rows = as_csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let names = rows.next().unwrap();
+        for (row, name) in
+            rows.flat_map(|row| ["rss_bytes", "peak_rss_bytes", "anon_bytes"].map(|name| (row.clone(), name)))
+        {
+            let at = names.iter().position(|each| *each == name).unwrap();
+            assert_ne!(row[at], "0", "{name}: {as_csv}");
+        }
+    }
 }
 
 #[test]
