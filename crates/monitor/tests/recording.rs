@@ -68,7 +68,13 @@ fn written(frames: &[Frame]) -> (Vec<Frame>, Vec<u8>) {
     let mut writer = Writer::new(Vec::new(), &start()).unwrap();
     frames.iter().for_each(|frame| writer.push(frame));
     let all = [Frame::Start(start().masked())].into_iter().chain(frames.iter().cloned()).collect();
-    (all, writer.finish().unwrap())
+    let taken = writer.taken();
+    let bytes = writer.finish().unwrap();
+    // What the writer says of it is what a reader finds.
+    let mut reader = Reader::new(&bytes).unwrap();
+    reader.by_ref().for_each(drop);
+    assert_eq!(taken, reader.good());
+    (all, bytes)
 }
 
 fn read(bytes: &[u8]) -> Vec<Frame> {

@@ -18,6 +18,8 @@ use serde::Serialize;
 const KILL: i32 = 9;
 /// Devices and processes that are listed.
 const MOST_LISTED: usize = 256;
+/// Judgements that are kept, of a job that runs as of a recording; the rest is counted.
+pub const MOST_FINDINGS: usize = 500;
 
 /// How a job ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -85,8 +87,8 @@ pub struct Summary {
     pub environment: BTreeMap<String, String>,
     /// Names and bytes.
     pub limits_bytes: BTreeMap<String, u64>,
-    /// How much of the recording could be read.
-    pub recording: Read,
+    /// How much of the recording could be read, or was written; none where there is none, or it breaks off.
+    pub recording: Option<Read>,
 }
 
 /// The most that counted against the limit.
@@ -177,7 +179,7 @@ pub struct Steps {
     pub waited_share: Option<f64>,
 }
 
-/// How much of the recording could be read.
+/// How much of a recording could be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Read {
     /// Entries.
@@ -310,7 +312,7 @@ impl Summarizer {
     }
 
     /// The summary, with so many findings at most.
-    pub fn finish(self, good: Good, most_findings: usize) -> Summary {
+    pub fn finish(self, good: Option<Good>, most_findings: usize) -> Summary {
         let (start, end) = (self.start.unwrap_or_default(), self.end);
         let mut summary = self.summary;
         summary.schema = 1;
@@ -339,8 +341,8 @@ impl Summarizer {
                 steps.waited_share = waited_us.map(|us| (us as f64 / 1000.0 / elapsed_ms).min(1.0));
             }
         }
-        let (entries, good_bytes, bad_bytes) = (good.frames, good.good_bytes, good.bad_bytes);
-        summary.recording = Read { entries, good_bytes, bad_bytes };
+        summary.recording =
+            good.map(|Good { frames, good_bytes, bad_bytes }| Read { entries: frames, good_bytes, bad_bytes });
         summary
     }
 }
@@ -392,7 +394,7 @@ mod tests {
         // Of a job that had ended when it was first looked at, as recordings of before have it.
         let (rss_bytes, peak_rss_bytes) = (Some(0), Some(0));
         summarizer.take(&Frame::Sample(Sample { at_ms: 3, rss_bytes, peak_rss_bytes, ..Sample::default() }));
-        let summary = summarizer.finish(Good::default(), 10);
+        let summary = summarizer.finish(None, 10);
         assert_eq!((summary.peak, summary.peak_rss_bytes, summary.duration_ms), (None, None, 3));
         assert_eq!(facts::facts(&summary), Vec::<String>::new());
     }
@@ -405,7 +407,7 @@ mod tests {
         for frame in [sample(0, 1), holders(1000), sample(5000, 9), holders(6000), sample(7000, 3), holders(11_000)] {
             summarizer.take(&frame);
         }
-        let summary = summarizer.finish(Good::default(), 10);
+        let summary = summarizer.finish(None, 10);
         assert_eq!((summary.peak.unwrap().at_ms, summary.holders.unwrap().at_ms), (5000, 6000));
         assert_eq!((summary.duration_ms, summary.outcome), (11_000, Outcome::NotRecorded));
     }

@@ -18,7 +18,7 @@ use brimful_monitor::agent::{Listener, Ranks, monotonic_ns};
 use brimful_monitor::findings::Judge;
 use brimful_monitor::readings::cgroup::Cgroup;
 use brimful_monitor::readings::kills::machine_oom_kills;
-use brimful_monitor::recording::{End, Finding, Frame, Good, Holders, Start, secrets};
+use brimful_monitor::recording::{End, Finding, Frame, Holders, Start, secrets};
 use brimful_monitor::sample::Sample;
 use brimful_monitor::sampler::Sampler;
 use serde_json::Value;
@@ -27,7 +27,7 @@ use crate::live::State;
 use crate::output;
 use crate::runs::unix_ms;
 use crate::serve::Server;
-use crate::summary::{Summarizer, Summary};
+use crate::summary::{MOST_FINDINGS, Summarizer, Summary};
 
 pub use ending::Ending;
 use gpus::Gpus;
@@ -44,8 +44,6 @@ pub const LINE_CHARS: usize = 160;
 /// Who holds the memory is recorded as often, and whenever the peak has risen by a part.
 const HOLDERS_MS: u64 = 10_000;
 const RISEN_PART: u64 = 50;
-/// Findings that are told at the end.
-const MOST_FINDINGS: usize = 200;
 
 /// The beginning of a recording of this command.
 pub fn start(command: Vec<String>, limit_bytes: Option<u64>) -> Start {
@@ -290,7 +288,7 @@ impl Watching {
 
     /// What was seen so far.
     pub fn summary(&self) -> Summary {
-        self.summarizer.clone().finish(Good::default(), MOST_FINDINGS)
+        self.summarizer.clone().finish(None, MOST_FINDINGS)
     }
 
     /// Closes the recording; gives where it is, and what is in it.
@@ -301,10 +299,11 @@ impl Watching {
             signal: ending.signal,
             oom_kills: ending.kills(),
             explanation,
-        };
+        }
+        .masked();
         self.take(&Frame::End(end));
-        let summary = self.summary();
-        (self.recorder.map(Recorder::finish), summary)
+        let (path, good) = self.recorder.map(Recorder::finish).unzip();
+        (path, self.summarizer.finish(good.flatten(), MOST_FINDINGS))
     }
 }
 

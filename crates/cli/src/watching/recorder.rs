@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use brimful_monitor::recording::{Frame, Start, Writer};
+use brimful_monitor::recording::{Frame, Good, Start, Writer};
 
 use crate::output;
 use crate::runs;
@@ -86,11 +86,15 @@ impl Recorder {
         }
     }
 
-    /// Lets out the rest; says if that failed. Gives where it is.
-    pub fn finish(self) -> PathBuf {
-        if let Err(error) = self.writer.finish() {
-            output::say(&format!("{} is not complete: {error}", self.path.display()));
+    /// Lets out the rest; says if that failed. Gives where it is, and what is in it: not known where it breaks off.
+    pub fn finish(self) -> (PathBuf, Option<Good>) {
+        let taken = self.writer.taken();
+        match self.writer.finish() {
+            Ok(_) => (self.path, Some(taken)),
+            Err(error) => {
+                output::say(&format!("{} is not complete: {error}", self.path.display()));
+                (self.path, None)
+            }
         }
-        self.path
     }
 }

@@ -84,6 +84,13 @@ fn a_disk_that_is_full_is_said_once_and_the_job_goes_on() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "done\n"));
     let said = stderr(&output);
     assert_eq!(said.matches("is not recorded").count(), 1, "{said}");
+    // What there is not is not said to be empty.
+    let output = command(&["run", "--format", "json", "-o", "/dev/full", "--", "true"])
+        .env("BRIMFUL_PYTHON", "/nowhere/python")
+        .output()
+        .unwrap();
+    let summary: serde_json::Value = serde_json::from_str(stderr(&output).lines().last().unwrap()).unwrap();
+    assert_eq!((&summary["outcome"], &summary["recording"]), (&"ended_well".into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::secrets;
 use crate::gpu::GpuSample;
@@ -197,5 +198,21 @@ pub struct End {
     /// Processes of its cgroup that were killed for memory while it ran.
     pub oom_kills: Option<u64>,
     /// Why it failed, if it did: what `brimful explain` gives as JSON.
-    pub explanation: Option<serde_json::Value>,
+    pub explanation: Option<Value>,
+}
+
+impl End {
+    /// Without secrets: an explanation quotes what the job printed.
+    pub fn masked(&self) -> End {
+        End { explanation: self.explanation.clone().map(masked), ..self.clone() }
+    }
+}
+
+fn masked(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(secrets::mask_text(&text)),
+        Value::Array(values) => values.into_iter().map(masked).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, masked(value))).collect(),
+        other => other,
+    }
 }

@@ -7,10 +7,9 @@
 
 use std::io::{ErrorKind, Write};
 
-use serde_json::Value;
-
-use super::frame::{End, Frame, Line, Start};
+use super::frame::{Frame, Line, Start};
 use super::payload::{MOST_GPUS, State};
+use super::reader::Good;
 use super::{MAGIC, MOST_PAYLOAD_BYTES, VERSION, secrets, varint};
 use crate::error::MonitorError;
 
@@ -25,6 +24,7 @@ pub struct Writer<W: Write> {
     state: State,
     checksum: u32,
     waiting: Vec<u8>,
+    taken: Good,
     dropped: u64,
     next_flush_ms: u64,
 }
@@ -34,8 +34,9 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, start: &Start) -> Result<Writer<W>, MonitorError> {
         let mut waiting = MAGIC.to_vec();
         waiting.extend(VERSION.to_le_bytes());
+        let taken = Good { good_bytes: waiting.len() as u64, ..Good::default() };
         let mut writer =
-            Writer { out, state: State::default(), checksum: 0, waiting, dropped: 0, next_flush_ms: FLUSH_MS };
+            Writer { out, state: State::default(), checksum: 0, waiting, taken, dropped: 0, next_flush_ms: FLUSH_MS };
         writer.add(&Frame::Start(start.masked()));
         writer.flush()?;
         Ok(writer)
@@ -56,10 +57,7 @@ impl<W: Write> Writer<W> {
             // Copied from a later version's file: its payload is not here.
             Frame::Other { .. } => {}
             Frame::Gpu(sample) if u64::from(sample.index) >= MOST_GPUS => {}
-            Frame::End(end) => {
-                let explanation = end.explanation.clone().map(masked);
-                self.add(&Frame::End(End { explanation, ..end.clone() }));
-            }
+            Frame::End(end) => self.add(&Frame::End(end.masked())),
             other => self.add(other),
         }
     }
@@ -103,6 +101,11 @@ impl<W: Write> Writer<W> {
         self.dropped
     }
 
+    /// What a reader will find, once nothing waits any more.
+    pub fn taken(&self) -> Good {
+        self.taken
+    }
+
     /// Lets out what waits and gives back what was written to, for the caller to wait for the disk.
     pub fn finish(mut self) -> Result<W, MonitorError> {
         self.flush()?;
@@ -119,16 +122,8 @@ impl<W: Write> Writer<W> {
         hasher.update(&self.waiting[begin..]);
         self.checksum = hasher.finalize();
         self.waiting.extend(self.checksum.to_le_bytes());
-    }
-}
-
-/// A value whose texts are without secrets: an explanation quotes what the job printed.
-fn masked(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(secrets::mask_text(&text)),
-        Value::Array(values) => values.into_iter().map(masked).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, masked(value))).collect(),
-        other => other,
+        self.taken.frames += 1;
+        self.taken.good_bytes += (self.waiting.len() - begin) as u64;
     }
 }
 

@@ -8,10 +8,8 @@ use brimful_monitor::recording::{Finding, Frame, Line as Said, StepMark};
 
 use super::open::Recording;
 use super::series::{Follower, Line};
-use crate::summary::{Summarizer, Summary};
+use crate::summary::{MOST_FINDINGS, Summarizer, Summary};
 
-/// Judgements that are kept; the rest is counted.
-const MOST_FINDINGS: usize = 500;
 /// Epochs and phases that are kept.
 const MOST_SPANS: usize = 2000;
 /// Lines that are kept: the last ones.
@@ -73,7 +71,7 @@ impl Gathered {
                 _ => {}
             }
         });
-        let summary = summarizer.finish(recording.good(), MOST_FINDINGS);
+        let summary = summarizer.finish(Some(recording.good()), MOST_FINDINGS);
         let spans = spans.finish(summary.duration_ms);
         let (lines, left_out) = follower.finish();
         let steps = steps.points(20_000).into_iter().map(|(at, step)| (at, step as u64)).collect();

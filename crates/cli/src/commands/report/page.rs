@@ -176,7 +176,9 @@ fn about(gathered: &Gathered, page: &mut Page) {
     summary.versions.iter().for_each(|(name, version)| row(name, version));
     summary.limits_bytes.iter().for_each(|(name, bytes)| row(&format!("limit: {name}"), &human(*bytes)));
     summary.environment.iter().for_each(|(name, value)| row(name, value));
-    row("entries of the recording", &summary.recording.entries.to_string());
+    if let Some(read) = summary.recording {
+        row("entries of the recording", &read.entries.to_string());
+    }
     page.table("About this run", false, &rows);
     let seen = gathered.lines.iter().map(|line| line.thin.seen()).max().unwrap_or(0);
     let most = gathered.points_each(MOST_POINTS).min(2000) as u64;

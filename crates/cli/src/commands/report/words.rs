@@ -60,7 +60,7 @@ pub fn command(summary: &Summary) -> String {
 
 /// What could not be read.
 pub fn torn(summary: &Summary) -> Option<String> {
-    let read = summary.recording;
+    let read = summary.recording?;
     let good = Good { frames: read.entries, good_bytes: read.good_bytes, bad_bytes: read.bad_bytes };
     (read.bad_bytes > 0).then(|| format!("Of the recording, {}.", open::torn(good)))
 }
