@@ -5,13 +5,14 @@
 
 use serde::Serialize;
 
+use super::accelerator::Accelerator;
 use super::batch::Planned;
 use super::case::{Case, Sighting};
 use super::causes::{self, Claim, Code, Confidence};
 use super::growth::Growth;
 use super::missing::{Missing, missing};
 use super::outlived::Outlived;
-use super::remedies::{self, Advice};
+use super::remedies::{self, Advice, Job};
 use super::sign::{Numbers, Resource, Weight};
 
 /// Lines quoted at most.
@@ -92,7 +93,7 @@ impl Explanation {
                 code,
                 &claims.iter().map(|(cause, _)| cause.code).collect::<Vec<_>>(),
                 case.resource,
-                case.framework(),
+                &Job { frameworks: case.frameworks(), accelerator: Accelerator::of(case) },
             ),
             cause: chosen.map(|(cause, claim)| named(cause, claim)),
             alternatives: if denied {

@@ -149,22 +149,36 @@ impl Case {
         matches!(self.resource, Some(Resource::GpuMemory | Resource::HostMemory))
     }
 
-    /// What the job was written with, where the log shows it.
-    pub fn framework(&self) -> Option<For> {
-        let failure = self.failure()?;
-        let program = |text: &str| match text {
-            text if has_any(text, &["jax", "xla_python", "flax"]) => Some(For::Jax),
-            text if has_any(text, &["tensorflow", "keras"]) => Some(For::Keras),
-            text if has_any(text, &["torch", "c10", "alloc_cpu.cpp", "lightning", "vllm"]) => Some(For::Torch),
-            _ => None,
-        };
-        let said = program(failure.sign.id).or_else(|| program(&failure.text));
-        said.or_else(|| failure.frames.iter().rev().find_map(|frame| program(&frame.file)))
+    /// What the job was written with, where the log shows it: Keras on JAX is both.
+    pub fn frameworks(&self) -> Vec<For> {
+        let Some(failure) = self.failure() else { return Vec::new() };
+        let of_frames = |seen: &Sighting| seen.frames.iter().rev().find_map(|frame| program(&frame.file));
+        let raised = |seen: &Sighting| program(&seen.text).or_else(|| of_frames(seen));
+        // XLA's pool is TensorFlow's, and warns under its name below JAX as well: the error that it ends in knows better.
+        let pool = ["tensorflow.pool", "xla."].iter().any(|id| failure.sign.id.starts_with(id));
+        let after = |seen: &&Sighting| seen.line > failure.line && seen.sign.weight >= Weight::Symptom;
+        let ended = self.sightings.iter().rev().filter(after).find_map(raised).filter(|_| pool);
+        let said = program(failure.sign.id).or_else(|| program(&failure.text)).or_else(|| of_frames(failure));
+        let keras = |seen: &Sighting| seen.frames.iter().any(|frame| has_any(&frame.file, &["/keras/"]));
+        match ended.or(said) {
+            Some(For::Jax) if self.sightings.iter().any(keras) => vec![For::Keras, For::Jax],
+            found => found.into_iter().collect(),
+        }
     }
 
     /// The denial that counts, if no failure outweighs it.
     pub fn denial(&self) -> Option<&Sighting> {
         self.failure().filter(|failure| failure.sign.weight == Weight::Denial)
+    }
+}
+
+/// The framework that a name, a message or a path is of.
+fn program(text: &str) -> Option<For> {
+    match text {
+        text if has_any(text, &["jax", "xla_python", "flax", "XlaRuntimeError"]) => Some(For::Jax),
+        text if has_any(text, &["tensorflow", "keras"]) => Some(For::Keras),
+        text if has_any(text, &["torch", "c10", "alloc_cpu.cpp", "lightning", "vllm"]) => Some(For::Torch),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::accelerator::Accelerator;
 use super::case::Case;
 use super::phase::Phase;
 use super::sign::{Resource, Weight};
@@ -22,10 +23,8 @@ const END: Missing = Missing {
     how: "pass the job's whole output: python train.py 2>&1 | brimful explain -",
 };
 const WHERE: Missing = Missing { fact: "where in the job it failed", how: "pass the traceback above the message, too" };
-const DEVICE: Missing = Missing {
-    fact: "how much the device has, and who holds it",
-    how: "run nvidia-smi while the job runs, or brimful devices",
-};
+const DEVICE: Missing =
+    Missing { fact: "how much the device has, and who holds it", how: Accelerator::Cuda.shown_by() };
 const REQUEST: Missing = Missing {
     fact: "how much was asked for",
     how: "pass the lines around the error: the allocator's message has the figures",
@@ -54,13 +53,14 @@ pub(super) fn missing(case: &Case) -> Vec<Missing> {
     let numbers = &case.numbers;
     let unplaced = failure.frames.is_empty() && case.place.is_none();
     let asked = |facts: &[(bool, Missing)]| facts.iter().filter(|(lacks, _)| *lacks).map(|(_, fact)| *fact).collect();
+    let device = Accelerator::of(case).map_or(DEVICE, |found| Missing { how: found.shown_by(), ..DEVICE });
     if failure.sign.id == "cuda.nccl_unhandled" {
         return vec![NCCL];
     }
     match case.resource {
         Some(Resource::GpuMemory) => asked(&[
             (unplaced || case.phase() == Some(Phase::MoveData), WHERE),
-            (numbers.capacity_bytes.is_none(), DEVICE),
+            (numbers.capacity_bytes.is_none(), device),
             (numbers.requested_bytes.is_none(), REQUEST),
         ]),
         Some(Resource::HostMemory | Resource::ContainerLimit) | None if failure.sign.weight <= Weight::Denial => {

@@ -8,6 +8,7 @@
 //! linear time: there are no patterns that backtrack, only phrases and the numbers beside them. Not looked at: the machine, the job's
 //! files, and lines without any known phrase.
 
+pub mod accelerator;
 pub mod answer;
 pub mod batch;
 mod case;

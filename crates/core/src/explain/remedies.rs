@@ -3,13 +3,16 @@
 //! In: causes. Out: advice, the cheapest first. What `plan` can simulate carries the id of its remedy, and its page is the same; the rest is
 //! advice about the surroundings of a job, which no simulation sees. Each has a page in `docs/remedies/`.
 
+mod code;
 mod registry;
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 
-pub use self::registry::REGISTRY;
+pub use self::code::{For, Snippet};
+pub use self::registry::all;
+use super::accelerator::Accelerator;
 use super::causes::{self, Code};
 use super::sign::Resource;
 use crate::report::SameResult;
@@ -27,49 +30,44 @@ pub struct Advice {
     pub apply: Cow<'static, [Snippet]>,
 }
 
-/// Whom a line of code is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum For {
-    /// Keras and TensorFlow.
-    Keras,
-    /// PyTorch and what stands on it.
-    Torch,
-    /// JAX.
-    Jax,
-    /// Everybody: a shell, Python, a container.
-    Any,
+const fn advice(id: &'static str, title: &'static str, same_result: SameResult, apply: &'static [Snippet]) -> Advice {
+    Advice { id, title, same_result, apply: Cow::Borrowed(apply) }
 }
 
-/// Code that applies a remedy.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Snippet {
-    /// Whom it is for.
-    pub framework: For,
-    /// The code, or a command.
-    pub code: &'static str,
+/// Whom advice is for, as far as a log shows it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Job {
+    /// What it was written with; code for the first of these is given where there is some, else for the next. None: for all.
+    pub frameworks: Vec<For>,
+    /// What it ran on.
+    pub accelerator: Option<Accelerator>,
 }
 
 /// Remedies of a cause; without one, those of what is possible, one each; at least those of what ran out.
-pub(super) fn advise(
-    cause: Option<Code>,
-    possible: &[Code],
-    resource: Option<Resource>,
-    framework: Option<For>,
-) -> Vec<Advice> {
+pub(super) fn advise(cause: Option<Code>, possible: &[Code], resource: Option<Resource>, job: &Job) -> Vec<Advice> {
     let mut found = of_causes(cause, possible, resource);
-    if let Some(framework) = framework {
-        for advice in &mut found {
-            advice.apply = advice
-                .apply
-                .iter()
-                .filter(|snippet| snippet.framework == framework || snippet.framework == For::Any)
-                .copied()
-                .collect();
-        }
-        found.retain(|advice| !advice.apply.is_empty());
+    for advice in &mut found {
+        advice.apply = job.usable(&advice.apply).into();
     }
+    found.retain(|advice| !advice.apply.is_empty());
     found
+}
+
+impl Job {
+    /// Of a remedy's code, what this job can use.
+    fn usable(&self, apply: &[Snippet]) -> Vec<Snippet> {
+        // Keras on JAX: what speaks to TensorFlow's own devices says nothing to it.
+        let on_jax = self.frameworks.contains(&For::Keras) && self.frameworks.contains(&For::Jax);
+        let here = |snippet: &&Snippet| {
+            snippet.is_for(self.accelerator) && !(on_jax && snippet.framework == For::Keras && snippet.is_tensorflows())
+        };
+        let of = |framework: For| apply.iter().filter(here).any(|snippet| snippet.framework == framework);
+        let chosen = self.frameworks.iter().copied().find(|&framework| of(framework));
+        let wanted = |snippet: &&Snippet| {
+            self.frameworks.is_empty() || snippet.framework == For::Any || Some(snippet.framework) == chosen
+        };
+        apply.iter().filter(here).filter(wanted).copied().collect()
+    }
 }
 
 fn of_causes(cause: Option<Code>, possible: &[Code], resource: Option<Resource>) -> Vec<Advice> {
@@ -94,7 +92,7 @@ fn of_causes(cause: Option<Code>, possible: &[Code], resource: Option<Resource>)
 
 /// A remedy by its id.
 pub fn by_id(id: &str) -> Option<Advice> {
-    REGISTRY.iter().find(|advice| advice.id == id).cloned()
+    all().find(|advice| advice.id == id).cloned()
 }
 
 #[cfg(test)]
@@ -113,8 +111,8 @@ mod tests {
 
     #[test]
     fn every_remedy_is_there_once_and_has_a_page() {
-        for advice in REGISTRY {
-            assert_eq!(REGISTRY.iter().filter(|other| other.id == advice.id).count(), 1, "{}", advice.id);
+        for advice in all() {
+            assert_eq!(all().filter(|other| other.id == advice.id).count(), 1, "{}", advice.id);
             let page = format!("{}/../../docs/remedies/{}.md", env!("CARGO_MANIFEST_DIR"), advice.id);
             assert!(std::path::Path::new(&page).exists(), "{page}");
         }

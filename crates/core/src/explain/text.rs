@@ -5,6 +5,7 @@
 
 use super::answer::{Explanation, Named};
 use super::causes::{Code, Confidence};
+use super::sign::Resource;
 use crate::bytes::human;
 use crate::report::text::layout::{Page, clean, middle};
 use crate::report::{SameResult, Style, Verdict};
@@ -32,7 +33,7 @@ impl Explanation {
     }
 
     fn answer(&self, page: &mut Page) {
-        let ran_out = self.resource.map(|resource| format!("{} ran out", capital(resource.name())));
+        let ran_out = self.resource.map(|resource| format!("{} ran out", capital(self.name(resource))));
         match (&self.cause, ran_out) {
             (Some(cause), _) if cause.code == Code::NotMemory => {
                 page.headline(Verdict::Tight, "Not a memory failure", &format!(": {}.", cause.because[0]))
@@ -53,6 +54,12 @@ impl Explanation {
             }
             (None, None) => page.headline(Verdict::Tight, "The log does not say", " what ended the job."),
         }
+    }
+
+    /// What ran out, by the name of the device where it is no GPU.
+    fn name(&self, resource: Resource) -> &'static str {
+        let tpu = self.numbers.device.as_deref().is_some_and(|device| device.starts_with("TPU"));
+        if resource == Resource::GpuMemory && tpu { "TPU memory" } else { resource.name() }
     }
 
     fn why(&self, page: &mut Page) {

@@ -15,7 +15,7 @@ pub(super) const CAUSE: Cause = Cause {
     title: "The batch, or its activations, are too large",
     remedies: &[
         "micro_batches", "mixed_precision", "activation_checkpointing", "smaller_batch", "smaller_inputs",
-        "efficient_attention",
+        "efficient_attention", "larger_share",
     ],
     page: include_str!("../../../../../docs/causes/batch_too_large.md"),
     judge,

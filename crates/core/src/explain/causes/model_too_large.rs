@@ -12,7 +12,8 @@ pub(super) const CAUSE: Cause = Cause {
     name: "model_too_large",
     title: "The model's weights do not fit",
     remedies: &[
-        "half_precision_weights", "int8_weights", "shard_model", "cpu_offload", "narrower_layers", "smaller_embeddings",
+        "half_precision_weights", "int8_weights", "shard_model", "cpu_offload", "narrower_layers",
+        "smaller_embeddings", "larger_share",
     ],
     page: include_str!("../../../../../docs/causes/model_too_large.md"),
     judge,

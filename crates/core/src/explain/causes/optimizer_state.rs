@@ -9,7 +9,9 @@ pub(super) const CAUSE: Cause = Cause {
     code: Code::OptimizerState,
     name: "optimizer_state",
     title: "The optimizer's state does not fit",
-    remedies: &["eight_bit_optimizer", "lighter_optimizer", "cpu_offload", "shard_model", "freeze_layers"],
+    remedies: &[
+        "eight_bit_optimizer", "lighter_optimizer", "cpu_offload", "shard_model", "freeze_layers", "larger_share",
+    ],
     page: include_str!("../../../../../docs/causes/optimizer_state.md"),
     judge,
 };
