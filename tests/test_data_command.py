@@ -63,13 +63,59 @@ def test_convert_writes_all_rows_in_the_order_that_was_asked_for(table, shuffle)
     words = ["t.csv", "--columns", "a,y", "--shuffle", shuffle, "--memory", "8MiB"]
     assert "999" not in data("convert", *words, "-o", "t.npy", cwd=table).stderr
     rows = np.load(table / "t.npy")
-    assert rows.dtype == np.float32 and sorted(rows[:, 0]) == list(range(1000))
+    assert rows.dtype == np.int64 and sorted(rows[:, 0]) == list(range(1000))
     assert (list(rows[:, 0]) == list(range(1000))) == (shuffle == "none")
     data("convert", "t.npy", "-o", "t.parquet", cwd=table)
     parquet = pytest.importorskip("pyarrow.parquet").read_table(table / "t.parquet")
     assert parquet.num_rows == 1000
     assert "only .npy and .parquet are written" in data("convert", *words, "-o", "t.doc", cwd=table, code=2).stderr
     assert sorted(os.listdir(table)) == ["t.csv", "t.npy", "t.parquet"]
+
+
+@pytest.mark.parametrize("shuffle", ["none", "global"])
+def test_convert_keeps_names_and_types_and_says_what_it_leaves_out(tmp_path, shuffle):
+    """Numbers that `float32` does not have stay what they are; text is left out, and named."""
+    ids = range(16777216, 16777222)
+    (tmp_path / "t.csv").write_text("when,id,x,flag,name\n" + "".join(f"d{i},{i},{i / 3},{'true' if i % 2 else 'false'},n\n" for i in ids))
+    said = data("convert", "t.csv", "-o", "t.parquet", "--shuffle", shuffle, cwd=tmp_path).stdout
+    assert said.splitlines()[1:] == ["note: 2 columns of text are left out: when, name"]
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "t.parquet")
+    assert [(field.name, str(field.type)) for field in parquet.schema] == [("id", "int64"), ("x", "double"), ("flag", "bool")]
+    rows = sorted(parquet.to_pylist(), key=lambda row: row["id"])
+    assert rows == [{"id": i, "x": i / 3, "flag": i % 2 == 1} for i in ids]
+
+
+def test_convert_to_one_array_takes_a_type_that_holds_all(tmp_path):
+    """Whole numbers alone stay whole; beside fractions, those that are rounded are counted; a type that is asked for is obeyed, and said."""
+    large = 9007199254740993
+    (tmp_path / "t.csv").write_text(f"id,y,x\n{large},1,0.5\n3,2,0.1\n")
+    assert len(data("convert", "t.csv", "-c", "id,y", "-o", "whole.npy", cwd=tmp_path).stdout.splitlines()) == 1
+    whole = np.load(tmp_path / "whole.npy")
+    assert whole.dtype == np.int64 and whole.tolist() == [[large, 1], [3, 2]]
+    said = data("convert", "t.csv", "-o", "all.npy", cwd=tmp_path).stdout
+    assert "note: 1 number of 'id' (int64) of 2^53 or more may have been rounded to float64" in said
+    assert np.load(tmp_path / "all.npy").tolist() == [[float(large), 1, 0.5], [3, 2, 0.1]]
+    said = data("convert", "t.csv", "-o", "small.npy", "--dtype", "float32", cwd=tmp_path).stdout
+    assert "does not have were rounded or cut to it, as asked for: id (int64), y (int64), x (float64)" in said
+    assert np.load(tmp_path / "small.npy").dtype == np.float32
+    data("convert", "t.csv", "-o", "t.parquet", "-l", "x,y", "--dtype", "float32", cwd=tmp_path)
+    parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "t.parquet")
+    assert [(field.name, str(field.type)) for field in parquet.schema] == [("id", "float"), ("x", "double"), ("y", "int64")]
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_convert_keeps_rows_with_gaps_in_whole_numbers(tmp_path, policy):
+    """Behind the sample that the type comes from: the column has floats then, which is said; no row is lost and none is 0 instead."""
+    rows = [str(row) for row in range(300_000)]
+    rows[290_000], rows[290_001] = "", "0.5"
+    (tmp_path / "t.csv").write_text("n,id\n" + "".join(f"{n},{row}\n" for row, n in enumerate(rows)))
+    said = data("convert", "t.csv", "-o", "t.parquet", "--bad-rows", policy, cwd=tmp_path).stdout
+    note = "'n' is float64, not int64: it has 1 missing value (NaN) and 1 number that int64 does not have"
+    assert said.splitlines()[1:] == [f"note: {note}"]
+    table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "t.parquet")
+    n, ids = table["n"].to_numpy(), table["id"].to_numpy()
+    assert ids.dtype == np.int64 and len(ids) == 300_000 and np.isnan(n[290_000]) and n[290_001] == 0.5
+    assert np.array_equal(np.delete(n, [290_000, 290_001]), np.delete(np.arange(300_000.0), [290_000, 290_001]))
 
 
 def test_a_sample_is_of_the_rows(table):

@@ -8,6 +8,7 @@
 mod cells;
 mod convert;
 mod dtype;
+mod own;
 mod rows;
 mod select;
 

@@ -3,6 +3,8 @@
 //! In: a source, a layout, the settings. Out: a [`Plan`]: the least that is needed, how the budget is shared out, notes for the user;
 //! or a refusal with the number and the fix. Not here: reading. Parts are upper bounds: what is leased later never exceeds them.
 
+mod fitting;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ const PLACES_BLOCK_BYTES: u64 = 4 << 20;
 
 /// A row's place in the order of its group, or in the global one.
 const ORDER_BYTES: u64 = 16;
+/// How many names a note shows.
+const NAMES_SHOWN: usize = 5;
 /// Rows on their way to the disk, and back from it.
 pub(crate) const SPILL_BYTES: u64 = 256 << 10;
 
@@ -275,15 +279,21 @@ fn window_too_large(options: &BatchOptions, most_rows: u64) -> DataError {
     ))
 }
 
-fn notes(plan: &Plan, source: &dyn Source, layout: &Layout, options: &BatchOptions) -> Vec<String> {
+/// What of the files is not in the rows, each a sentence; with so many names of text columns at most.
+pub fn left_out(source: &dyn Source, layout: &Layout, most_names: usize) -> Vec<String> {
     let mut notes = source.notes();
     if !layout.left_out.is_empty() {
-        let names = layout.left_out.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = if layout.left_out.len() > 5 { ", …" } else { "" };
+        let names = layout.left_out.iter().take(most_names).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if layout.left_out.len() > most_names { ", …" } else { "" };
         let count = layout.left_out.len();
         let columns = if count == 1 { "1 column of text is" } else { &format!("{count} columns of text are") };
         notes.push(format!("{columns} left out: {names}{more}"));
     }
+    notes
+}
+
+fn notes(plan: &Plan, source: &dyn Source, layout: &Layout, options: &BatchOptions) -> Vec<String> {
+    let mut notes = left_out(source, layout, NAMES_SHOWN);
     let most_unit_rows = (0..source.units()).map(|unit| source.unit_rows(unit)).max().unwrap_or(0);
     if options.shuffle == Shuffle::Block && plan.block_rows < most_unit_rows {
         notes.push(format!(

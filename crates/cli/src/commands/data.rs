@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod convert;
 mod describe;
+mod gaps;
 mod interrupt;
 mod plan;
 mod progress;

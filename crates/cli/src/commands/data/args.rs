@@ -80,7 +80,7 @@ pub struct SourceArgs {
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',')]
     pub labels: Vec<String>,
 
-    /// The type of the features, such as float32 [default: float32 for tables, the file's own for arrays]
+    /// The type of the features, such as float32 [default: float32 for tables, the file's own for arrays; `describe`, `sample` and `convert`: the file's own]
     #[arg(long, value_name = "TYPE")]
     pub dtype: Option<String>,
 
@@ -257,14 +257,16 @@ impl SourceArgs {
         Ok(source::open(&self.sources, &options)?)
     }
 
+    /// The type of the features, if one was asked for.
+    pub fn dtype(&self) -> anyhow::Result<Option<DType>> {
+        let parse =
+            |name: &String| DType::parse(name).with_context(|| format!("--dtype {name}: no such type; try float32"));
+        self.dtype.as_ref().map(parse).transpose()
+    }
+
     /// What of each row is wanted; `separate`: each column by itself.
     pub fn layout(&self, source: &dyn Source, separate: bool) -> anyhow::Result<Layout> {
-        let dtype = match &self.dtype {
-            Some(name) => {
-                Some(DType::parse(name).with_context(|| format!("--dtype {name}: no such type; try float32"))?)
-            }
-            None => None,
-        };
+        let dtype = self.dtype()?;
         let mut conversions = BTreeMap::new();
         for text in &self.hashed {
             let (name, count) = pair(text, "--hash")?;
