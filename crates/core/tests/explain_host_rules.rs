@@ -4,6 +4,7 @@
 //! In: messages in their programs' own words, with figures chosen to lie on either side. Checked: what ran out, the cause or that none is named, and
 //! figures. Memory of devices is `explain_device_rules`'s; whole logs are checked in `explain_corpus`.
 
+use brimful_core::bytes::GIB;
 use brimful_core::explain::{Code, Resource, explain};
 
 fn cause(log: &str) -> Option<Code> {
@@ -197,4 +198,38 @@ fn a_file_that_ends_too_soon_is_not_memory() {
     assert_eq!((host.resource, host.numbers.requested_bytes), (Some(Resource::HostMemory), Some(8 << 30)));
     let fine = explain(b"I0101 syncedmem.hpp:33] host allocation of size 8589934592 took 3 ms");
     assert_eq!(fine.resource, None);
+}
+
+#[test]
+fn a_node_that_evicts_has_no_memory_itself() {
+    let evicted = |resource: &str, rest: &str| {
+        format!("Status:  Failed\nReason:  Evicted\nMessage: The node was low on resource: {resource}. {rest}\n")
+    };
+    let newer = "Threshold quantity: 100Mi, available: 50Mi. Container trainer was using 15Gi, request is 4Gi, has larger consumption of memory.";
+    let older = "Container trainer was using 9402820Ki, which exceeds its request of 7G. \nContainers:\n  trainer:\n    Limits:\n      memory:  10G";
+    for (rest, used) in [(newer, 15 * GIB), (older, 9_402_820 << 10)] {
+        let said = explain(evicted("memory", rest).as_bytes());
+        let cause = said.cause.expect("a cause");
+        assert_eq!((said.resource, cause.code), (Some(Resource::HostMemory), Code::KernelOomKill), "{rest}");
+        // The container's limit is not what ran out, and to raise it does not help.
+        assert_eq!((said.numbers.process_bytes, said.numbers.capacity_bytes), (Some(used), None), "{rest}");
+        let ids: Vec<&str> = said.remedies.iter().map(|advice| advice.id).collect();
+        assert_eq!(ids.first(), Some(&"raise_requests"), "{ids:?}");
+        assert!(!ids.contains(&"raise_limit"), "{ids:?}");
+        assert!(cause.title.contains("evicted the pod") && !cause.title.contains("kernel"), "{}", cause.title);
+    }
+    let because = |rest: &str| explain(evicted("memory", rest).as_bytes()).cause.expect("a cause").because.concat();
+    assert!(because(newer).contains("used 15.0 GiB and had asked for 4.00 GiB"), "{}", because(newer));
+    assert!(because("Container a was using 3Gi, which exceeds its request of 0.").contains("had asked for nothing"));
+    assert!(!because("Container a was using 3Gi,").contains("had asked"), "the line is cut off");
+    assert_eq!(cause("The node had condition: [MemoryPressure].\n"), Some(Code::KernelOomKill));
+    // A disk is none, and a container's own limit is its own.
+    assert_eq!(
+        cause(&evicted("ephemeral-storage", "Container a was using 25Gi, which exceeds its request of 0.")),
+        Some(Code::DiskFull)
+    );
+    assert_eq!(
+        cause("    Last State:     Terminated\n      Reason:       OOMKilled\n"),
+        Some(Code::ContainerOrSchedulerLimit)
+    );
 }

@@ -90,7 +90,8 @@ fn a_kubelet_says_what_it_evicts_for() {
              resourceName=\"{resource}\"\n"
         )
     };
-    assert_eq!(said(&evicts("memory")).resource, Some(Resource::ContainerLimit));
+    assert_eq!(said(&evicts("memory")).resource, Some(Resource::HostMemory));
+    assert_eq!(cause(&evicts("memory")), Some(Code::KernelOomKill));
     assert_eq!(cause(&evicts("ephemeral-storage")), Some(Code::DiskFull));
     assert!(nothing(&evicts("pids")));
 }

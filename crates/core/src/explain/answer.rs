@@ -90,7 +90,7 @@ impl Explanation {
             resource: corrected(resource, code),
             missing: if supported { Vec::new() } else { missing(case) },
             remedies: remedies::advise(
-                code,
+                chosen.as_ref().map(|(cause, claim)| claim.instead.map_or(cause.remedies, |own| own.remedies)),
                 &claims.iter().map(|(cause, _)| cause.code).collect::<Vec<_>>(),
                 case.resource,
                 &Job { frameworks: case.frameworks(), accelerator: Accelerator::of(case) },
@@ -131,7 +131,8 @@ fn corrected(resource: Option<Resource>, code: Option<Code>) -> Option<Resource>
 }
 
 fn named(cause: &causes::Cause, claim: Claim) -> Named {
-    Named { code: cause.code, title: cause.title, confidence: claim.confidence, because: claim.because }
+    let title = claim.instead.map_or(cause.title, |own| own.title);
+    Named { code: cause.code, title, confidence: claim.confidence, because: claim.because }
 }
 
 fn quote(sighting: &Sighting) -> Quote {

@@ -70,6 +70,8 @@ impl Case {
         let mut numbers = first.numbers.clone();
         let same = |other: &&Sighting| {
             other.sign.weight != Weight::Warning
+                // A container's limit is not what its node has.
+                && !(is_eviction(first) && other.sign.id == "kubernetes.figures")
                 && (other.sign.resource == first.sign.resource
                     || (other.sign.weight == Weight::Context && other.sign.resource.is_none()))
         };
@@ -193,6 +195,11 @@ fn is_mention(sighting: &Sighting) -> bool {
     let memory = matches!(sighting.sign.resource, Some(Resource::GpuMemory | Resource::HostMemory));
     let reported = has_any(&sighting.text, &["error", "exception", "what()", "fatal", "abort", "terminat", "killed"]);
     memory && !reported && sighting.sign.cause.is_none() && sighting.numbers.count() == 0
+}
+
+/// Whether Kubernetes evicted a pod because its node was short of memory.
+pub fn is_eviction(sighting: &Sighting) -> bool {
+    ["kubernetes.evicted", "kubernetes.evicts"].contains(&sighting.sign.id)
 }
 
 /// Whether a line is a report's title that names no device, and says when it happened.

@@ -43,9 +43,9 @@ pub(super) struct Job {
     pub accelerator: Option<Accelerator>,
 }
 
-/// Remedies of a cause; without one, those of what is possible, one each; at least those of what ran out.
-pub(super) fn advise(cause: Option<Code>, possible: &[Code], resource: Option<Resource>, job: &Job) -> Vec<Advice> {
-    let mut found = of_causes(cause, possible, resource);
+/// Remedies of the cause that was found, by their ids; without one, those of what is possible, one each; at least those of what ran out.
+pub(super) fn advise(ids: Option<&[&str]>, possible: &[Code], resource: Option<Resource>, job: &Job) -> Vec<Advice> {
+    let mut found = of_causes(ids, possible, resource);
     for advice in &mut found {
         advice.apply = job.usable(&advice.apply).into();
     }
@@ -70,11 +70,11 @@ impl Job {
     }
 }
 
-fn of_causes(cause: Option<Code>, possible: &[Code], resource: Option<Resource>) -> Vec<Advice> {
-    let of = |code: Code| causes::by_code(code).remedies.iter().filter_map(|id| by_id(id));
-    if let Some(code) = cause {
-        return of(code).collect();
+fn of_causes(ids: Option<&[&str]>, possible: &[Code], resource: Option<Resource>) -> Vec<Advice> {
+    if let Some(ids) = ids {
+        return ids.iter().filter_map(|id| by_id(id)).collect();
     }
+    let of = |code: Code| causes::by_code(code).remedies.iter().filter_map(|id| by_id(id));
     let mut found: Vec<Advice> = possible.iter().filter_map(|&code| of(code).next()).collect();
     let usual: &[&str] = match resource {
         Some(Resource::GpuMemory) => &["micro_batches", "mixed_precision", "free_memory"],

@@ -1,8 +1,9 @@
 //! The kernel killed the process because the whole machine had no memory left; often nothing but `Killed` remains.
 
-use super::super::case::Case;
+use super::super::case::{Case, Sighting, is_eviction};
 use super::super::sign::Resource;
-use super::{Cause, Claim, Code, said};
+use super::super::sizes::{has_any, size_after};
+use super::{Cause, Claim, Code, Instead, said};
 use crate::bytes::human;
 
 pub(super) const CAUSE: Cause = Cause {
@@ -14,7 +15,16 @@ pub(super) const CAUSE: Cause = Cause {
     judge,
 };
 
+/// What is said and done where Kubernetes made room on a node before the kernel had to.
+const EVICTED: Instead = Instead {
+    title: "The node ran out of memory, and Kubernetes evicted the pod",
+    remedies: &["raise_requests", "stream_data", "fewer_workers", "smaller_types"],
+};
+
 fn judge(case: &Case) -> Option<Claim> {
+    if let Some(failure) = case.failure().filter(|failure| is_eviction(failure)) {
+        return evicted(case, failure);
+    }
     if let Some(mut claim) =
         said(case, Code::KernelOomKill, "the kernel says that it ran out of memory and whom it killed")
     {
@@ -60,4 +70,20 @@ fn judge(case: &Case) -> Option<Claim> {
         }
         _ => None,
     }
+}
+
+fn evicted(case: &Case, failure: &Sighting) -> Option<Claim> {
+    let mut claim = Claim::certain(
+        "Kubernetes says that the node was short of memory, and evicted the pod to get some back; that the container reached its own limit is not said",
+    )?;
+    let asked = size_after(&failure.text, "request is").or_else(|| size_after(&failure.text, "its request of"));
+    let none = has_any(&failure.text, &["request is 0,", "its request of 0."]);
+    let asked = if none { Some("nothing".to_owned()) } else { asked.map(human) };
+    if let Some((used, asked)) = case.numbers.process_bytes.zip(asked) {
+        claim.because.push(format!(
+            "the container used {} and had asked for {asked}: whoever uses more than it asked for goes first",
+            human(used)
+        ));
+    }
+    Some(Claim { instead: Some(EVICTED), ..claim })
 }

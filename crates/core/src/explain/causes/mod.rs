@@ -77,11 +77,22 @@ pub struct Claim {
     pub because: Vec<String>,
     /// Lines that show it, beside that of the failure.
     pub lines: Vec<u64>,
+    /// What it is called, and what helps, where that is not what the cause says in general.
+    pub instead: Option<Instead>,
+}
+
+/// A title and remedies of a claim's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Instead {
+    /// One line.
+    pub title: &'static str,
+    /// Remedies, the cheapest first.
+    pub remedies: &'static [&'static str],
 }
 
 impl Claim {
     fn new(confidence: Confidence, because: impl Into<String>) -> Option<Claim> {
-        Some(Claim { confidence, because: vec![because.into()], lines: Vec::new() })
+        Some(Claim { confidence, because: vec![because.into()], lines: Vec::new(), instead: None })
     }
 
     fn certain(because: impl Into<String>) -> Option<Claim> {

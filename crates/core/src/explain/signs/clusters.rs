@@ -30,9 +30,11 @@ pub const SIGNS: &[Sign] = &[
         check: is_limit,
         ..Sign::new("kubernetes.figures", &["memory:  ", "\"Memory\": ", "\"memory\": \""], Weight::Context)
     },
+    // The node itself is short of memory; what its containers may have is not said.
     Sign {
-        resource: LIMIT,
-        cause: CODE,
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::KernelOomKill),
+        read: evicted,
         ..Sign::new("kubernetes.evicted", &["low on resource: memory", "condition: [MemoryPressure"], Weight::Failure)
     },
     Sign {
@@ -50,8 +52,8 @@ pub const SIGNS: &[Sign] = &[
     },
     // The kubelet's own log names what it wants back, in newer versions as a field.
     Sign {
-        resource: LIMIT,
-        cause: CODE,
+        resource: Some(Resource::HostMemory),
+        cause: Some(Code::KernelOomKill),
         check: |text| {
             has_any(text, &["to reclaim memory", "resourceName=\"memory", "resourceName=\"allocatableMemory"])
         },
@@ -360,6 +362,12 @@ fn by_slurm(text: &str) -> bool {
 
 fn kubernetes(text: &str, numbers: &mut Numbers) {
     numbers.capacity_bytes = numbers.capacity_bytes.or_else(|| size_after(text, "memory:"));
+}
+
+/// `The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. Container a was using 15Gi, request is 4Gi, …`
+fn evicted(text: &str, numbers: &mut Numbers) {
+    numbers.process_bytes = numbers.process_bytes.or_else(|| size_after(text, "was using"));
+    numbers.free_bytes = numbers.free_bytes.or_else(|| size_after(text, ", available:"));
 }
 
 /// HTCondor: `Job has gone over memory limit of 2048 megabytes. Peak usage: 2101 megabytes.`, `… memory limit of 16384 Mb`; its megabytes are MiB.

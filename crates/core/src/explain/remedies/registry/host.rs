@@ -1,6 +1,6 @@
 //! Data, workers and limits of the machine around a job.
 
-use super::super::code::{CUDA, OTHERS, ROCM, any, jax, keras, torch};
+use super::super::code::{CUDA, OTHERS, ROCM, any, keras, torch};
 use super::super::{Advice, advice};
 use crate::report::SameResult;
 
@@ -40,10 +40,7 @@ pub(super) const ADVICE: &[Advice] = &[
         "fewer_workers",
         "Fewer worker processes, less prefetching",
         SameResult::Exact,
-        &[
-            torch("DataLoader(dataset, num_workers=2, prefetch_factor=2)"),
-            jax("grain.DataLoader(data_source=source, sampler=sampler, worker_count=2)"),
-        ],
+        &[torch("DataLoader(dataset, num_workers=2, prefetch_factor=2)")],
     ),
     advice(
         "shm_size",
@@ -68,6 +65,12 @@ pub(super) const ADVICE: &[Advice] = &[
         "A higher limit, if the machine has room",
         SameResult::Exact,
         &[any("docker run --memory 32g ...      sbatch --mem 32G      resources.limits.memory: 32Gi")],
+    ),
+    advice(
+        "raise_requests",
+        "Ask Kubernetes for as much as the job uses, or for a larger node",
+        SameResult::Exact,
+        &[any("resources.requests.memory: 16Gi     # who uses more than it asked for is evicted first")],
     ),
     advice(
         "free_disk",
