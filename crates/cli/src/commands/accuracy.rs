@@ -104,7 +104,7 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
 fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<Peak> {
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
-    let base = ModelChange { policy, overrides: Vec::new() };
+    let base = ModelChange { policy, ..ModelChange::default() };
     let losses = source.compiled().losses.clone();
     let compiled = source.compiled().optimizer.clone().filter(|compiled| compiled.name == optimizer);
     let device = Device::find("cpu")?.clone();

@@ -46,7 +46,7 @@ fn choices(args: &PlanArgs) -> anyhow::Result<Choices> {
         batch: args.batch,
         optimizer: args.optimizer.clone(),
         loss: args.loss.clone(),
-        change: ModelChange { policy, overrides },
+        change: ModelChange { policy, overrides, ..ModelChange::default() },
         inference: args.inference,
         detail: args.format == PlanFormat::Html,
     })

@@ -209,6 +209,8 @@ pub struct Model {
     pub compiled: Compiled,
     /// What the importer guessed or passed over.
     pub notes: Vec<Note>,
+    /// Some size grows with the square of the batch and is that of one batch: the model is no larger for others.
+    pub batch_meets_itself: bool,
 }
 
 impl Model {

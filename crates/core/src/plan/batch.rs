@@ -43,7 +43,9 @@ fn largest_leaving(spare_bytes: u64, simulator: &Simulator<'_>, one: &Outcome, s
     // Other orders need more than the one that is searched with, by about as much as at the batch that was asked for.
     let share = one.quiet_high_bytes() as f64 / several.quiet_high_bytes().max(1) as f64;
     let at_once = largest_at_once(one, spare_bytes, share.min(1.0), Precision::Exact).unwrap_or(0);
-    let mut batch = highest(at_once.saturating_mul(setup.parts()), setup.parts(), fits);
+    // What grows with the square of the batch is known for the one that was asked for, and counted too high below it.
+    let most = if one.model.batch_meets_itself { setup.job.batch } else { u64::MAX };
+    let mut batch = highest(at_once.saturating_mul(setup.parts()).min(most), setup.parts(), fits);
     let mut safe = Vec::new();
     if let Some(candidate) = batch {
         let powers = (0..SAFE_POWERS).map(|back| (candidate.next_power_of_two() / 2) >> back);

@@ -112,7 +112,7 @@ impl Question {
             batch: written.batch,
             optimizer: written.optimizer,
             loss: written.loss,
-            change: ModelChange { policy: written.precision, overrides: Vec::new() },
+            change: ModelChange { policy: written.precision, ..ModelChange::default() },
             inference: written.inference,
             detail: false,
         };
@@ -200,7 +200,7 @@ pub fn plan(
     notes.extend(place.notes);
     let request = Request {
         source,
-        base: choices.change.clone(),
+        base: ModelChange { batch: Some(job.batch), ..choices.change.clone() },
         job,
         framework: FRAMEWORK,
         device: place.device,

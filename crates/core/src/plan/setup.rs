@@ -14,6 +14,8 @@ pub struct ModelChange {
     pub policy: Option<String>,
     /// Layer (name, path, or `input`), setting, new value as text.
     pub overrides: Vec<(String, String, String)>,
+    /// The batch that was asked for, where sizes grow with its square.
+    pub batch: Option<u64>,
 }
 
 impl ModelChange {

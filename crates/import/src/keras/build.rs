@@ -53,6 +53,8 @@ pub(super) struct Builder<'d> {
     layer_ids: HashMap<String, LayerId>,
     /// Each layer's weights, by layer; few enough to search.
     pub(super) weights_of: Vec<Vec<WeightId>>,
+    /// The axis of the batch, where it is not the first.
+    pub(super) moved_batches: HashMap<TensorId, usize>,
     calls: usize,
     /// Codes and layers of the notes so far.
     noted: HashSet<(&'static str, Option<String>)>,
@@ -72,6 +74,7 @@ impl<'d> Builder<'d> {
             facts: Vec::new(),
             layer_ids: HashMap::new(),
             weights_of: Vec::new(),
+            moved_batches: HashMap::new(),
             calls: 0,
             noted: HashSet::new(),
         }

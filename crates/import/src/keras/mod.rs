@@ -18,6 +18,7 @@ mod layers;
 mod ops;
 mod order;
 mod overrides;
+mod pairs;
 mod policy;
 mod value;
 
@@ -50,12 +51,14 @@ pub struct Options {
     pub policy: Option<String>,
     /// The size of dimensions that vary, other than the batch's. A note says where it was used.
     pub unknown_dim: u64,
+    /// The batch, where a tensor has it twice. A note says where it was used.
+    pub batch: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
         // 128: a usual length of a sequence. An image of unknown size is rarer.
-        Options { overrides: Vec::new(), policy: None, unknown_dim: 128 }
+        Options { overrides: Vec::new(), policy: None, unknown_dim: 128, batch: 32 }
     }
 }
 
@@ -152,7 +155,8 @@ impl ModelSource for Document {
             .iter()
             .map(|(layer, attr, value)| Override { layer: layer.clone(), attr: attr.clone(), value: value.clone() })
             .collect();
-        let options = Options { overrides, policy: change.policy.clone(), ..Options::default() };
+        let mut options = Options { overrides, policy: change.policy.clone(), ..Options::default() };
+        options.batch = change.batch.unwrap_or(options.batch);
         self.model(&options).map_err(|error| error.to_string())
     }
 }

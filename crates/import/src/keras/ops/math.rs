@@ -40,8 +40,12 @@ fn operands(cx: &Cx<'_, '_>, names: &[&str]) -> Vec<Shape> {
 }
 
 pub(super) fn binary<'d>(cx: &mut Cx<'_, 'd>, kind: Merge, hints: Hints<'d>) -> Result<Value<'d>> {
-    let shapes = operands(cx, &["x1", "x2"]);
-    let inputs = cx.args.tensors();
+    let mut shapes = operands(cx, &["x1", "x2"]);
+    let mut inputs = cx.args.tensors();
+    if shapes.len() == inputs.len() {
+        cx.broadcast_pairs(&mut inputs)?;
+        shapes = inputs.iter().map(|&input| cx.shape(input)).collect();
+    }
     let shape = match &shapes[..] {
         [a, b] => broadcast(a, b),
         [one] => Some(one.clone()),
@@ -213,10 +217,27 @@ pub(super) fn matmul<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
         return cx.fail(format!("{} and {} cannot be multiplied", cx.show(a), cx.show(b)));
     }
     let Some(mut out) = broadcast(&lead_a, &lead_b) else { return guess(cx, hints) };
-    // A plain matrix of samples keeps its batch in the rows.
-    out.batched |= a.batched && a.rank() == 2;
+    // Whether a plain matrix of samples has its batch in the rows or the columns: one that was turned has it in the columns.
+    let turned = |at: usize, shape: &Shape| {
+        let known = inputs.get(at).and_then(|&tensor| cx.batch_axis(tensor));
+        (shape.batched && shape.rank() == 2).then(|| known == Some(1) || (at == 1 && shape.dims[0] > 1))
+    };
+    let (left, right) = (turned(0, a), turned(1, b));
+    let in_rows = left == Some(false);
+    let in_columns = right == Some(true);
     out.dims.extend_from_slice(&[rows, columns]);
-    Ok(Value::Tensor(cx.op(OpKind::MatMul, &inputs, out, &[])?))
+    let last = out.rank() - 1;
+    if in_columns && (in_rows || out.batched) {
+        out.batched = true;
+        out = cx.meets_itself(out, last);
+    } else if in_rows && out.batched {
+        out = cx.meets_itself(out, last - 1);
+    }
+    // A batch that is summed over is gone.
+    out.batched |= in_rows || in_columns;
+    let result = cx.op(OpKind::MatMul, &inputs, out, &[])?;
+    cx.set_batch_axis(result, (in_columns && !in_rows && last == 1).then_some(last));
+    Ok(Value::Tensor(result))
 }
 
 pub(super) fn einsum<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
@@ -228,12 +249,21 @@ pub(super) fn einsum<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     };
     let dims: Vec<&[u64]> = shapes.iter().map(|shape| shape.dims.as_slice()).collect();
     let Some(dims) = equation.result_dims(&dims) else { return guess(cx, hints) };
-    // The result counts batches if its first letter is some operand's batch.
-    let batch = |(operand, shape): (&String, &Shape)| {
-        shape.batched && equation.result.contains(operand.chars().next().unwrap_or(' '))
-    };
-    let batched = equation.operands.iter().zip(&shapes).any(batch);
-    Ok(Value::Tensor(cx.op(OpKind::Einsum { equation: equation.text() }, &inputs, Shape::new(batched, &dims), &[])?))
+    // The result counts batches by each letter that stands for some operand's batch.
+    let mut places: Vec<usize> = Vec::new();
+    for (operand, &input) in equation.operands.iter().zip(&inputs) {
+        let letter = cx.batch_axis(input).and_then(|axis| operand.chars().nth(axis));
+        places.extend(letter.and_then(|letter| equation.result.find(letter)));
+    }
+    places.sort_unstable();
+    places.dedup();
+    let mut shape = Shape::new(!places.is_empty(), &dims);
+    for &place in places.iter().skip(1) {
+        shape = cx.meets_itself(shape, place);
+    }
+    let result = cx.op(OpKind::Einsum { equation: equation.text() }, &inputs, shape, &[])?;
+    cx.set_batch_axis(result, places.first().copied());
+    Ok(Value::Tensor(result))
 }
 
 pub(super) fn attention<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {

@@ -60,7 +60,10 @@ fn permuted<'d>(cx: &mut Cx<'_, 'd>, axes: Vec<usize>) -> Result<Value<'d>> {
     let shape = cx.shape(cx.input()?);
     // A batch that moves keeps multiplying the size: the mark stays, whatever stands first.
     let out = Shape { batched: shape.batched, dims: axes.iter().map(|&axis| shape.dims[axis]).collect() };
-    moved(cx, OpKind::Permute { axes }, out)
+    let batch = cx.batch_axis(cx.input()?).and_then(|batch| axes.iter().position(|&axis| axis == batch));
+    let value = moved(cx, OpKind::Permute { axes }, out)?;
+    value.tensors().iter().for_each(|&tensor| cx.set_batch_axis(tensor, batch));
+    Ok(value)
 }
 
 pub(super) fn transpose<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
@@ -103,10 +106,14 @@ pub(super) fn expand_dims<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value
     let rank = shape.rank() + axes.len();
     let mut axes = axes.into_iter().map(|axis| cx.axis(axis, rank)).collect::<Result<Vec<_>>>()?;
     axes.sort_unstable();
+    let mut batch = cx.batch_axis(cx.input()?);
     for axis in axes {
         shape.dims.insert(axis.min(shape.rank()), 1);
+        batch = batch.map(|batch| batch + usize::from(axis <= batch));
     }
-    moved(cx, OpKind::Reshape, shape)
+    let value = moved(cx, OpKind::Reshape, shape)?;
+    value.tensors().iter().for_each(|&tensor| cx.set_batch_axis(tensor, batch));
+    Ok(value)
 }
 
 pub(super) fn squeeze<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

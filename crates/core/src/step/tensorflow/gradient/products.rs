@@ -42,7 +42,8 @@ impl Lowering<'_> {
             }
             let own = self.shape(inputs[this]);
             let batch = self.shape(g);
-            let full = if own.rank() == batch.rank() && own.batched == batch.batched {
+            // A plain matrix is the same for all samples, or made of them: nothing is summed over the batch.
+            let full = if own.rank() == batch.rank() && (own.batched == batch.batched || own.rank() == 2) {
                 own.clone()
             } else {
                 let mut dims: Dims = batch.dims[..batch.rank() - 2].into();
