@@ -6,6 +6,7 @@ In: nothing; each check makes its own data. Out: by name, functions that give ho
 import brimful.keras
 import keras
 import numpy as np
+from brimful.fitting import sizing
 from brimful.keras import job as job_module
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
@@ -210,6 +211,26 @@ def loop_of_ones_own():
     return {"parts": step._job.kinds["train"].most_parts, "weights": difference(ours.get_weights(), plain.get_weights()), "logs": logs}
 
 
+def larger_parts_are_said_when_they_begin():
+    """The third step finds that there is room: in a training of three there is no step to say it of."""
+    x, y = arrays(3 * BATCH)
+    force(BATCH // 2)
+    patience, measured = sizing.PATIENCE_STEPS, sizing.MicroBatch._measured
+    # After as many steps, and not as soon as what this machine measures allows it.
+    sizing.PATIENCE_STEPS, sizing.MicroBatch._measured = 3, lambda *_: None
+    try:
+        short, long = network(), network()
+        texts = [said(brimful.keras.fit, short, x, y, batch_size=BATCH, verbose=2)[1]]
+        texts += [said(brimful.keras.fit, long, x, y, batch_size=BATCH, epochs=2, verbose=2)[1]]
+    finally:
+        sizing.PATIENCE_STEPS, sizing.MicroBatch._measured = patience, measured
+    first, second = ([line for line in text.splitlines() if line.startswith("brimful: ")] for text in texts)
+    assert len(first) == 2 and "running 2 × 8" in first[0] and first[1].startswith("brimful: 3 steps of 16, at the end 2 × 8, "), first
+    assert len(second) == 3 and second[1] == "brimful: there is room: 1 × 16 from step 4 on, after 8 at a time", second
+    assert second[2].startswith("brimful: 6 steps of 16, at the end 1 × 16, "), second
+    return {"parts": min(parts_taken(short), parts_taken(long)), "weights": 0.0, "logs": 0.0}
+
+
 def nothing_is_left():
     """After `fit` the model is Keras's again, and says nothing when it is asked to be silent."""
     x, y = arrays()
@@ -238,6 +259,7 @@ CHECKS = [
     loader_of_torch,
     evaluate_and_predict,
     loop_of_ones_own,
+    larger_parts_are_said_when_they_begin,
     nothing_is_left,
 ]
 #: PyTorch has no steps_per_execution in Keras.

@@ -57,6 +57,7 @@ FIT = (
     "loader_of_torch",
     "evaluate_and_predict",
     "loop_of_ones_own",
+    "larger_parts_are_said_when_they_begin",
     "nothing_is_left",
     "several_steps_at_once",
 )

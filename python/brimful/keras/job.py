@@ -83,6 +83,7 @@ class Job:
     def begin(self, data: tuple, rows: int) -> tuple[dict, int]:
         """A step like those that went well, not tried again where it fails: its logs, and in how many parts it was taken."""
         progress = Progress()
+        start.say_larger(self.kinds["train"])
         self._train_parts(self.kinds["train"], data, rows, progress)
         if progress.gradients is not None and self.model.trainable_weights:
             self.backend.update(progress.gradients)
@@ -286,6 +287,7 @@ class Job:
         """The sizes for this kind of step; made at its first batch."""
         if name in self.kinds:
             self.kinds[name].size.ask(rows)
+            start.say_larger(self.kinds[name])
             return self.kinds[name]
         kind = self.kinds[name] = start.first(self, name, data, rows)
         if name == "train" or kind.size.size < rows:
@@ -424,6 +426,7 @@ class Job:
 
     def _went_well(self, kind: Kind, rows: int, progress: Progress) -> None:
         kind.steps += 1
+        before = kind.last_size = kind.size.size
         kind.most_parts = max(kind.most_parts, progress.parts)
         verify = self.wanted_bytes is not None and kind.steps <= VERIFIED_STEPS
         if kind.size.size >= kind.size.asked and not kind.failures and not verify:
@@ -433,7 +436,6 @@ class Job:
         peak = self.backend.peak_bytes()
         kind.peak_bytes = max(kind.peak_bytes, peak or 0)
         largest = max(end - begin for begin, end in sizing.parts(rows, kind.size.size))
-        before = kind.size.size
         if kind.base_bytes:
             # What is there without any sample: with the first peak it says how much a sample takes.
             kind.size.peaks.setdefault(0, kind.base_bytes)
@@ -449,9 +451,7 @@ class Job:
         room = None if self.findings else self.limit_bytes()
         clean = peak if progress.failures == 0 else None
         if kind.size.succeeded(largest if kind.size.size < rows else rows, clean, room):
-            lines.say(
-                f"there is room: {lines.taken(kind.size.asked, kind.size.size)} from step {kind.steps + 1} on, after {before} at a time"
-            )
+            kind.grown_from = before
         self.backend.reset_peak()
 
     def finished(self) -> None:

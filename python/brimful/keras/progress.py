@@ -46,6 +46,9 @@ class Kind:
         self.room_bytes = room_bytes
         self.proposal = proposal
         self.steps = 0
+        #: How many samples at a time the last step took; and, where the next one takes more, how many it was before.
+        self.last_size = 0
+        self.grown_from = 0
         self.failures = 0
         self.most_parts = 1
         self.peak_bytes = 0

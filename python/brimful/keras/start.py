@@ -1,7 +1,8 @@
 """The sizes that a kind of step starts with: from an earlier run of the same job, or from the plan.
 
-In: a job, the name of the kind and its first batch. Out: its `Kind`, and what is said about it. The model is built on the way, and looked
-at if its batches are to be taken in parts. What does not fit even one sample at a time, as the plan says, is refused here.
+In: a job, the name of the kind and its first batch. Out: its `Kind`, and what is said about it, then and when a larger size begins. The
+model is built on the way, and looked at if its batches are to be taken in parts. What does not fit even one sample at a time, as the
+plan says, is refused here.
 """
 
 from __future__ import annotations
@@ -77,3 +78,11 @@ def say(job: Job, kind: Kind, rows: int, name: str) -> None:
             job.said.add((name, rows, kind.size.size))
     if split:
         job.say_findings()
+
+
+def say_larger(kind: Kind) -> None:
+    """A step begins with more samples at a time than the one before it: not said before, as that may have been the last."""
+    if kind.grown_from:
+        taken = lines.taken(kind.size.asked, kind.size.size)
+        lines.say(f"there is room: {taken} from step {kind.steps + 1} on, after {kind.grown_from} at a time")
+        kind.grown_from = 0

@@ -28,7 +28,7 @@ def advice(proposal: Proposal) -> str:
 
 def summary(kind: Kind, limit_bytes: int) -> str:
     """How training went."""
-    words = [f"{kind.steps} steps of {kind.size.asked}, at the end {lines.taken(kind.size.asked, kind.size.size)}"]
+    words = [f"{kind.steps} steps of {kind.size.asked}, at the end {lines.taken(kind.size.asked, kind.last_size)}"]
     if kind.peak_bytes:
         words.append(f"peak {memory.human(kind.peak_bytes)} of {memory.human(limit_bytes)}")
     failures = f"{kind.failures} failure{'s' * (kind.failures != 1)} recovered" if kind.failures else "no failure"
