@@ -127,6 +127,46 @@ def test_a_sample_is_of_the_rows(table):
     assert first == data("sample", "t.csv", "--columns", "a,y", "-n", 20, "--seed", 1, cwd=table).stdout
 
 
+def test_numbers_are_those_of_the_file(tmp_path):
+    """Whole numbers beyond 2^53 too, in the rows and in the ranges; the deviation of large numbers is that of what is between them."""
+    (tmp_path / "t.csv").write_text("id,v\n9007199254740993,0.1\n9007199254740995,0.2\n")
+    assert data("sample", "t.csv", cwd=tmp_path).stdout == "id,v\n9007199254740993,0.1\n9007199254740995,0.2\n"
+    said = data("describe", "t.csv", cwd=tmp_path).stdout.splitlines()[3].split()
+    assert (said[3], said[5], said[6]) == ("9007199254740993", "9007199254740995", "1")
+    [column, _] = json.loads(data("describe", "t.csv", "--format", "json", cwd=tmp_path).stdout)["columns"]
+    assert (column["min"], column["max"], column["std"]) == (9007199254740993, 9007199254740995, 1)
+    np.save(tmp_path / "t.npy", np.array([[0.1, 0.7]], dtype=np.float32))
+    assert data("sample", "t.npy", cwd=tmp_path).stdout == "x.0,x.1\n0.1,0.7\n"
+
+
+def test_gaps_in_whole_numbers_are_missing_not_bad(tmp_path):
+    """They are counted and drawn as nothing; where floats round the others, that is said."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"id": [2**53 + 1, None, 7], "n": pa.array([1, 2, None], pa.int8())}), tmp_path / "t.parquet")
+    sample = data("sample", "t.parquet", cwd=tmp_path)
+    assert sample.stdout == "id,n\n9007199254740992,1\n,2\n7,\n"
+    note = "'id' is float64, not int64: it has 1 missing value (NaN); its numbers of 2^53 or more may have been rounded"
+    assert sample.stderr == f"note: {note}\n"
+    found = json.loads(data("describe", "t.parquet", "--format", "json", cwd=tmp_path).stdout)
+    assert [column["missing"] for column in found["columns"]] == [1, 1] and found["notes"] == [note]
+
+
+def test_what_is_left_out_is_said_as_a_plan_says_it(tmp_path):
+    """Beside the rows of a sample, which another program may read."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table({"id": [1, 2], "l": [[1, 2]] * 2, "s": ["a", "b"]}), tmp_path / "t.parquet")
+    plan = data("plan", "t.parquet", cwd=tmp_path).stdout
+    sample = data("sample", "t.parquet", cwd=tmp_path)
+    assert sample.stdout == "id\n1\n2\n"
+    notes = sample.stderr.splitlines()
+    assert len(notes) == 2 and "are left out: l.list.element" in notes[0] and notes[1] == "note: 1 column of text is left out: s"
+    assert plan.splitlines()[-2:] == notes
+    described = data("describe", "t.parquet", cwd=tmp_path).stdout
+    assert notes[0] in described and "text, left out: s" in described
+    found = json.loads(data("describe", "t.parquet", "--format", "json", cwd=tmp_path).stdout)
+    assert [f"note: {note}" for note in found["notes"]] == notes
+
+
 def test_bench_counts(table):
     """Rows, CPU time and the ledger's peak inside the budget."""
     words = ["t.csv", "--columns", "a,y", "--epochs", 3, "--memory", "8MiB", "--shuffle", "block", "--format", "json"]

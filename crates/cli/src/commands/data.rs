@@ -10,6 +10,7 @@ mod convert;
 mod describe;
 mod gaps;
 mod interrupt;
+mod numbers;
 mod plan;
 mod progress;
 mod sample;

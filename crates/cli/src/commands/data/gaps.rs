@@ -25,6 +25,7 @@ pub struct Gap {
     dtype: DType,
     missing: u64,
     fractions: u64,
+    large: bool,
 }
 
 impl Gap {
@@ -37,6 +38,12 @@ impl Gap {
             (self.fractions > 0).then(|| format!("{} that {dtype} does not have", count(self.fractions, "number")));
         let why = [missing, other].into_iter().flatten().collect::<Vec<_>>().join(" and ");
         format!("'{name}' is float64, not {dtype}: it has {why}")
+    }
+
+    /// The same where only the numbers count, and not their type: whether they may have changed.
+    pub fn rounding(&self) -> Option<String> {
+        let note = self.note();
+        self.large.then(|| format!("{note}; its numbers of 2^53 or more may have been rounded"))
     }
 }
 
@@ -98,24 +105,25 @@ fn look(
     };
     let loader = Loader::new(source.clone(), floats.clone(), options.fitting(&**source, &floats))?;
     let mut batches = loader.epoch(0)?;
-    let mut found = vec![(0, 0); doubted.len()];
+    let mut found = vec![(0, 0, false); doubted.len()];
     while let Some(batch) = batches.next(stop)? {
         if stop() {
             return Err(DataError::Interrupted.into());
         }
-        for (field, (missing, fractions)) in found.iter_mut().enumerate() {
+        for (field, (missing, fractions, large)) in found.iter_mut().enumerate() {
             let whole = |value: f64| value.fract() == 0.0 && value.abs() <= 2f64.powi(64);
             for value in bytemuck::cast_slice::<u8, f64>(batch.field(field)) {
                 *missing += u64::from(value.is_nan());
+                *large |= value.abs() >= ROUNDED_FROM;
                 *fractions += u64::from(!value.is_nan() && !whole(*value));
             }
         }
     }
-    for (slot, (missing, fractions)) in doubted.iter().zip(found) {
+    for (slot, (missing, fractions, large)) in doubted.iter().zip(found) {
         if missing + fractions > 0 {
             wider.fields[slot.field].dtype = DType::F64;
             let (name, dtype) = (columns[slot.column].name.clone(), slot.own_dtype(columns));
-            gaps.push(Gap { name, dtype, missing, fractions });
+            gaps.push(Gap { name, dtype, missing, fractions, large });
         }
     }
     Ok((wider, gaps))
