@@ -87,9 +87,9 @@ pub struct AccuracyArgs {
     pub fixtures: PathBuf,
 }
 
-/// A number of samples, tokens or parts: at least one, and few enough to be multiplied by bytes.
+/// A number of samples, tokens or parts: at least one, and few enough that what they need is a number of bytes that a pool can be made of.
 fn count(text: &str) -> Result<u64, String> {
-    const MOST: u64 = 1 << 30;
+    const MOST: u64 = 1 << 24;
     let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
     number.ok_or_else(|| format!("write a whole number, from 1 to {MOST}"))
 }

@@ -159,3 +159,14 @@ fn reports_go_to_files_and_colours_only_where_asked() {
     let (_, painted) = text(&["--device", "cpu", "--batch", "1", "--color", "always"]);
     assert!(painted.contains("\x1b["));
 }
+
+#[test]
+fn the_largest_batch_that_can_be_asked_for_needs_as_much_for_each_sample_as_others() {
+    let per_sample = |batch: u64| {
+        let (_, report) = json(&["--device", "t4", "--batch", &batch.to_string()]);
+        assert!(report["breakdown"]["saved_activations"].as_u64().unwrap() > 0);
+        report["peak"]["allocated_bytes"].as_f64().unwrap() / batch as f64
+    };
+    let (usual, most) = (per_sample(4096), per_sample(1 << 24));
+    assert!((most / usual - 1.0).abs() < 0.05, "{usual} and {most}");
+}

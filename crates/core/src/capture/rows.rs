@@ -105,7 +105,11 @@ impl Reader {
         }
         let asked = matches!(kind, Kind::Alloc(_));
         if asked && !(0..=MAX_REQUEST_BYTES as i64).contains(&bytes) {
-            return Err(bad("bytes", bytes, "not between 0 and 64 TiB"));
+            return Err(bad(
+                "bytes",
+                bytes,
+                "not between 0 and 64 TiB: is the batch, or a size of the inputs, a slip?",
+            ));
         }
         Ok(Row {
             kind,

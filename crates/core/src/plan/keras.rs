@@ -18,8 +18,8 @@ use crate::step::{Job, Mode, Processor};
 pub const FRAMEWORK: Framework = Framework::TensorFlow;
 /// What Keras's `fit` takes when nothing is said.
 const DEFAULT_BATCH: u64 = 32;
-/// More samples than this are a slip, not a batch.
-const MAX_ASKED_BATCH: u64 = 1 << 30;
+/// More samples than this are a slip, not a batch, and may need more than the pools of a simulation have addresses for.
+const MAX_ASKED_BATCH: u64 = 1 << 24;
 
 /// What is asked of a model. `None`: as it was compiled, else as Keras does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
