@@ -167,6 +167,32 @@ def test_what_is_left_out_is_said_as_a_plan_says_it(tmp_path):
     assert [f"note: {note}" for note in found["notes"]] == notes
 
 
+@pytest.fixture
+def pictures(tmp_path):
+    """Six of 1024×1024: 18 MiB, where the usual batch of them would take 768."""
+    from PIL import Image
+
+    (tmp_path / "pics").mkdir()
+    for shade in range(6):
+        Image.new("RGB", (1024, 1024), (shade, 0, 0)).save(tmp_path / "pics" / f"{shade}.png")
+    return tmp_path
+
+
+def test_a_few_large_rows_need_no_more_than_they_are(pictures):
+    """Batches have no more rows than there are; those of `describe` and `sample`, which nobody chooses, fit the budget."""
+    plan = data("plan", "pics", "--memory", "128MiB", cwd=pictures).stdout
+    assert plan.startswith("It fits: ") and "1 batch of 6 rows" in plan
+    for memory in ("128MiB", "40MiB"):
+        described = data("describe", "pics", "--memory", memory, cwd=pictures).stdout
+        assert described.splitlines()[3].split() == ["image", "uint8", "0", "0", "0.8333", "5", "1.5366"]
+    rows = data("sample", "pics", "-n", 1, "--memory", "40MiB", cwd=pictures).stdout.splitlines()
+    assert len(rows) == 2 and len(rows[1].split(",")) == 3 * 1024 * 1024
+    small = data("plan", "pics", "--memory", "40MiB", cwd=pictures, code=1)
+    assert "for two batches of 6 rows; give at least that much memory (--memory), or take smaller batches (--batch)" in small.stderr
+    assert data("plan", "pics", "--memory", "40MiB", "--batch", 1, cwd=pictures).stdout.startswith("It fits: ")
+    assert "--batch" not in data("describe", "pics", "--memory", "1MiB", cwd=pictures, code=1).stderr
+
+
 def test_bench_counts(table):
     """Rows, CPU time and the ledger's peak inside the budget."""
     words = ["t.csv", "--columns", "a,y", "--epochs", 3, "--memory", "8MiB", "--shuffle", "block", "--format", "json"]

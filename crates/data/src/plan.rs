@@ -90,6 +90,8 @@ pub struct Plan {
     pub epoch_rows: u64,
     /// Batches of this rank in an epoch.
     pub batches: u64,
+    /// Rows that the memory of a batch holds: as many as were asked for, or all there are.
+    pub batch_rows: usize,
     /// Bytes of a row in memory.
     pub row_bytes: u64,
     /// Threads that read.
@@ -133,7 +135,9 @@ impl Plan {
         let rows = source.rows();
         let most_unit_rows = (0..source.units()).map(|unit| source.unit_rows(unit)).max().unwrap_or(0).max(1);
         let row_bytes = (layout.row_bytes() as u64).max(1);
-        let batch_bytes = layout.bytes(options.batch_rows) as u64;
+        // A batch never has more rows than there are.
+        let batch_rows = options.batch_rows.min(usize::try_from(rows).unwrap_or(usize::MAX)).max(1);
+        let batch_bytes = layout.bytes(batch_rows) as u64;
         let batch_bytes = batch_bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let (mut reader_bytes, reader_why) = source.reader_bytes(layout);
         if Plan::spills(source, options) {
@@ -149,7 +153,7 @@ impl Plan {
             .saturating_add(batch_bytes.saturating_mul(LEAST_BATCHES));
         if floor_bytes > options.memory_bytes {
             let reader = (per_thread, &*reader_why, source.reader_fix());
-            return Err(too_small(options, floor_bytes, fixed, reader, batch_bytes));
+            return Err(too_small(options, floor_bytes, fixed, reader, (batch_rows, batch_bytes)));
         }
         let mut left = options.memory_bytes - floor_bytes;
 
@@ -196,8 +200,8 @@ impl Plan {
         let window_bytes = one * (group_blocks + ahead_blocks) as u64;
         let epoch_rows = options.shard.range(rows);
         let epoch_rows = epoch_rows.end - epoch_rows.start;
-        let batch_rows = options.batch_rows as u64;
-        let batches = if options.drop_last { epoch_rows / batch_rows } else { epoch_rows.div_ceil(batch_rows) };
+        let asked_rows = options.batch_rows as u64;
+        let batches = if options.drop_last { epoch_rows / asked_rows } else { epoch_rows.div_ceil(asked_rows) };
         let batch_slots = batch_slots.min(batches.max(LEAST_BATCHES)) as usize;
         let reading_bytes = per_thread * threads as u64;
         let mut plan = Plan {
@@ -207,6 +211,7 @@ impl Plan {
             rows,
             epoch_rows,
             batches,
+            batch_rows,
             row_bytes,
             threads,
             block_rows,
@@ -251,15 +256,16 @@ fn too_small(
     floor_bytes: u64,
     fixed: u64,
     (per_thread, reader_why, reader_fix): (u64, &str, &str),
-    batch_bytes: u64,
+    (batch_rows, batch_bytes): (usize, u64),
 ) -> DataError {
+    let smaller_batches = if batch_rows > 1 { "take smaller batches or fewer columns" } else { reader_fix };
     let parts = [
         (fixed, "the index of the files".to_owned(), "read fewer files at once".to_owned()),
         (per_thread, format!("reading ({reader_why})"), reader_fix.to_owned()),
         (
             batch_bytes.saturating_mul(LEAST_BATCHES),
-            format!("two batches of {} rows", options.batch_rows),
-            "take smaller batches or fewer columns".to_owned(),
+            format!("two batches of {batch_rows} {}", if batch_rows == 1 { "row" } else { "rows" }),
+            smaller_batches.to_owned(),
         ),
     ];
     let (bytes, what, fix) = parts.into_iter().max_by_key(|part| part.0).expect("three parts");

@@ -315,7 +315,7 @@ fn errors_of_readers_come_through() {
 
 #[test]
 fn too_little_memory_is_refused_with_the_number() {
-    let source = Counted::new(vec![50; 40]);
+    let source = Counted::new(vec![2500; 40]);
     let small = |memory_bytes, batch_rows| BatchOptions { batch_rows, ..options(memory_bytes, Shuffle::Block) };
     let error = Plan::new(&source, &source.layout(), &small(1 << 20, 100_000)).unwrap_err();
     assert_eq!(
@@ -327,11 +327,45 @@ fn too_little_memory_is_refused_with_the_number() {
     let plan = Plan::new(&source, &source.layout(), &small(floor_bytes, 100_000)).unwrap();
     assert_eq!((plan.threads, plan.batch_slots), (1, 2));
     assert!(Plan::new(&source, &source.layout(), &small(floor_bytes - 1, 100_000)).is_err());
+    let source = Counted::new(vec![50; 40]);
     let window = BatchOptions { window_rows: Some(1_000_000), ..small(1 << 20, 10) };
     assert!(Plan::new(&source, &source.layout(), &window).is_ok(), "all rows are in it");
     let window = BatchOptions { window_rows: Some(1_900), ..small(200_000, 10) };
     let error = Plan::new(&source, &source.layout(), &window).unwrap_err().to_string();
     assert!(error.starts_with("a window of 1900 rows does not fit into 195 KiB: at most"), "{error}");
+}
+
+#[test]
+fn a_batch_takes_no_more_memory_than_all_rows() {
+    let source = Counted::new(vec![50; 4]);
+    let large = |drop_last| BatchOptions { batch_rows: 1_000_000, drop_last, ..options(700_000, Shuffle::None) };
+    let load = |options| Loader::new(Arc::new(source.clone()), source.layout(), options);
+    let loader = load(large(false)).unwrap();
+    assert_eq!((loader.plan().batch_rows, loader.plan().batches), (200, 1));
+    assert_eq!(all(&loader, 0), [(0..200).collect::<Vec<_>>()]);
+    assert!(loader.figures().ledger.peak_bytes <= 700_000);
+    let position = loader.epoch(0).unwrap().position();
+    assert_eq!(position.batch_rows, 1_000_000, "as it was asked for");
+    // A last batch that is not full is left out all the same.
+    let dropping = load(large(true)).unwrap();
+    assert_eq!((dropping.plan().batches, all(&dropping, 0).len()), (0, 0));
+    let none = Counted::new(Vec::new());
+    let plan = Plan::new(&none, &none.layout(), &large(false)).unwrap();
+    assert_eq!((plan.batch_rows, plan.batches), (1, 0));
+}
+
+#[test]
+fn batches_of_any_size_are_made_to_fit() {
+    let source = Counted::new(vec![2500; 40]);
+    let layout = source.layout();
+    let asked = BatchOptions { batch_rows: 65_536, ..options(400_000, Shuffle::None) };
+    assert!(matches!(Plan::new(&source, &layout, &asked), Err(DataError::BelowFloor { .. })));
+    let fitting = asked.clone().fitting(&source, &layout);
+    assert_eq!(fitting.batch_rows, 4096);
+    assert!(Plan::new(&source, &layout, &fitting).is_ok());
+    let tiny = BatchOptions { memory_bytes: 1000, ..asked }.fitting(&source, &layout);
+    let error = Plan::new(&source, &layout, &tiny).unwrap_err().to_string();
+    assert!(tiny.batch_rows == 1 && !error.contains("smaller batches"), "{error}");
 }
 
 #[test]

@@ -37,10 +37,24 @@ pub fn run(args: &DataArgs, color: ColorWhen) -> anyhow::Result<Exit> {
         Err(error)
             if matches!(error.downcast_ref(), Some(DataError::BelowFloor { .. } | DataError::HeldByCaller { .. })) =>
         {
-            output::error(&error);
+            output::error(&with_options(error));
             Ok(Exit::DoesNotFit)
         }
         other => other,
+    }
+}
+
+/// What to change, with the options of this command: Python calls them by other names.
+fn with_options(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast() {
+        Ok(DataError::BelowFloor { memory_bytes, floor_bytes, why, fix }) => {
+            let fix = fix.replace("that much memory", "that much memory (--memory)");
+            let fix = fix.replace("smaller batches", "smaller batches (--batch)");
+            let fix = fix.replace("fewer columns", "fewer columns (--columns)");
+            DataError::BelowFloor { memory_bytes, floor_bytes, why, fix }.into()
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Batches {
     position: Position,
     /// Rows of the first group that were handed out before.
     skip: u64,
+    /// Rows that the memory of a batch holds, which may be fewer than were asked for.
+    capacity: usize,
     drop_last: bool,
     patience: Duration,
     memory_bytes: u64,
@@ -57,6 +59,7 @@ impl Batches {
             figures: loader.figures.clone(),
             position: Position { row: 0, ..from.clone() },
             skip: from.row,
+            capacity: from.batch_rows.min(loader.plan.batch_rows),
             drop_last: loader.options.drop_last,
             patience: loader.options.patience,
             memory_bytes: loader.options.memory_bytes,
@@ -91,7 +94,7 @@ impl Batches {
         if self.half.is_none() && !self.open_group(stop)? {
             return Ok(None);
         }
-        let capacity = self.position.batch_rows;
+        let capacity = self.capacity;
         let (mut rows, mut filled) = match self.half.take() {
             Some(half) => half,
             None => (Rows::new(self.slab(stop)?, self.layout.clone(), capacity), 0),
@@ -111,7 +114,7 @@ impl Batches {
             filled += count;
             self.position.row += count as u64;
         }
-        if filled == 0 || (filled < capacity && self.drop_last) {
+        if filled == 0 || (filled < self.position.batch_rows && self.drop_last) {
             return Ok(None);
         }
         rows.set_len(filled);

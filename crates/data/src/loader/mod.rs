@@ -97,7 +97,7 @@ impl Loader {
             lease(Purpose::Window, order_bytes),
         ];
         let blocks = SlabPool::new(&ledger, Purpose::Window, block_bytes, count);
-        let batch_bytes = layout.bytes(options.batch_rows).next_multiple_of(4096);
+        let batch_bytes = layout.bytes(plan.batch_rows).next_multiple_of(4096);
         let batches = SlabPool::new(&ledger, Purpose::Batches, batch_bytes, plan.batch_slots);
         let unit_rows = (0..source.units()).map(|unit| source.unit_rows(unit)).collect();
         let figures = Arc::new(Mutex::new(Figures::default()));

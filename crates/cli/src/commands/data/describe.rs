@@ -18,7 +18,7 @@ use super::{bad_rows, gaps};
 use crate::args::Format;
 use crate::output::Output;
 
-/// Rows that are looked at together.
+/// Rows that are looked at together, where so many fit.
 const ROWS: usize = 1024;
 
 /// What one pass found.
@@ -56,7 +56,8 @@ pub fn run(args: &DescribeArgs, output: &Output) -> anyhow::Result<()> {
     };
     let columns = source.columns().to_vec();
     let read = |layout: &Layout| {
-        let loader = Loader::new(source.clone(), layout.clone(), options.clone())?;
+        let options = options.clone().fitting(&*source, layout);
+        let loader = Loader::new(source.clone(), layout.clone(), options)?;
         let mut counted = vec![Counted::default(); layout.fields.len()];
         let mut progress = Progress::new(loader.plan().epoch_rows, args.format == Format::Json);
         let mut batches = loader.epoch(0)?;

@@ -51,14 +51,15 @@ fn text(plan: &Plan, source: &dyn Source, args: &PlanArgs, reason: Option<&str>)
     let order = args.order.shuffle;
     let _ = writeln!(
         text,
-        "\n{} rows of {} in {} of {}; {} {} of {} rows, {} {}",
+        "\n{} rows of {} in {} of {}; {} {} of {} {}, {} {}",
         plan.rows,
         human(plan.row_bytes),
         human(source.file_bytes()),
         source.format(),
         plan.batches,
         if plan.batches == 1 { "batch" } else { "batches" },
-        args.order.batch,
+        plan.batch_rows,
+        if plan.batch_rows == 1 { "row" } else { "rows" },
         plan.threads,
         if plan.threads == 1 { "thread" } else { "threads" },
     );

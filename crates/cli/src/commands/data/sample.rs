@@ -2,6 +2,7 @@
 //! of rows is as likely as every other. Only the units that have a drawn row are read. Numbers are those of the file; what is left out
 //! of it is said on standard error.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use brimful_data::layout::Layout;
@@ -11,7 +12,7 @@ use brimful_data::plan::BatchOptions;
 
 use super::args::SampleArgs;
 use super::gaps;
-use super::numbers::{Number, each};
+use super::numbers::each;
 use crate::output::{self, Output};
 
 /// Writes the rows.
@@ -28,8 +29,10 @@ pub fn run(args: &SampleArgs, output: &Output) -> anyhow::Result<()> {
         ..BatchOptions::default()
     };
     let read = |layout: &Layout| {
-        let loader = Loader::new(source.clone(), layout.clone(), options.clone())?;
-        let mut rows: Vec<Vec<Number>> = Vec::new();
+        let options = options.clone().fitting(&*source, layout);
+        let loader = Loader::new(source.clone(), layout.clone(), options)?;
+        // As text: a row may have millions of numbers.
+        let mut rows: Vec<String> = Vec::new();
         let mut batches = loader.epoch(0)?;
         let (mut first, mut next) = (0u64, drawn.iter().peekable());
         while next.peek().is_some() {
@@ -37,12 +40,15 @@ pub fn run(args: &SampleArgs, output: &Output) -> anyhow::Result<()> {
             let last = first + batch.rows().len() as u64;
             while let Some(row) = next.next_if(|row| **row < last) {
                 let at = (row - first) as usize;
-                let mut values = Vec::new();
+                let mut line = String::new();
                 for field in 0..layout.fields.len() {
                     let elements = layout.fields[field].elements();
-                    each(&batch, layout, field, at * elements..(at + 1) * elements, |value| values.push(value));
+                    each(&batch, layout, field, at * elements..(at + 1) * elements, |value| {
+                        let _ = write!(line, "{value},");
+                    });
                 }
-                rows.push(values);
+                line.pop();
+                rows.push(line);
             }
             first = last;
         }
@@ -50,18 +56,22 @@ pub fn run(args: &SampleArgs, output: &Output) -> anyhow::Result<()> {
     };
     let ((rows, mut notes), layout, gaps) = gaps::reading(&args.source, &source, layout, &|| false, read)?;
     notes.extend(gaps.iter().filter_map(gaps::Gap::rounding));
-    let name = |field: &brimful_data::layout::Field| match field.elements() {
-        1 => vec![quoted(&field.name)],
-        count => (0..count).map(|element| quoted(&format!("{}.{element}", field.name))).collect(),
-    };
-    let names: Vec<String> = layout.fields.iter().flat_map(name).collect();
     output.stream(|out: &mut dyn Write| {
-        writeln!(out, "{}", names.join(","))?;
-        for row in &rows {
-            let values: Vec<String> = row.iter().map(Number::to_string).collect();
-            writeln!(out, "{}", values.join(","))?;
+        let mut comma = "";
+        for field in &layout.fields {
+            match field.elements() {
+                1 => write!(out, "{comma}{}", quoted(&field.name))?,
+                count => {
+                    for element in 0..count {
+                        let comma = if element > 0 { "," } else { comma };
+                        write!(out, "{comma}{}", quoted(&format!("{}.{element}", field.name)))?;
+                    }
+                }
+            }
+            comma = ",";
         }
-        Ok(())
+        writeln!(out)?;
+        rows.iter().try_for_each(|row| writeln!(out, "{row}"))
     })?;
     // Beside the rows, which another program may read.
     notes.iter().for_each(|note| output::tell(&format!("note: {note}\n")));
