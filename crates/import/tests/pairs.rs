@@ -8,7 +8,7 @@ use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::plan::Place;
 use brimful_core::plan::keras::{Choices, plan};
-use brimful_core::report::{Report, Verdict};
+use brimful_core::report::{Report, SameResult, Verdict};
 use brimful_import::{Document, read};
 use serde_json::Value;
 
@@ -49,6 +49,9 @@ fn peaks_are_those_of_real_steps() {
         let noted = report.notes.iter().any(|note| note.code == "batch_squared");
         assert_eq!(noted, pairs, "{name}: {:?}", report.notes);
         assert_eq!(report.max_batch == Some(batch), pairs, "{name}: {:?}", report.max_batch);
+        let parts = report.remedies.iter().find(|remedy| remedy.id == "micro_batches").unwrap();
+        assert_eq!(parts.same_result, SameResult::Changed, "{name}: {}", parts.title);
+        assert!(parts.title.ends_with("samples meet only those of their own micro-batch"), "{}", parts.title);
     }
 }
 

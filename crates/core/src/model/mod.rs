@@ -211,6 +211,8 @@ pub struct Model {
     pub notes: Vec<Note>,
     /// Some size grows with the square of the batch and is that of one batch: the model is no larger for others.
     pub batch_meets_itself: bool,
+    /// Products of samples with each other, or sums over them: a part of a batch gives another result than the whole.
+    pub samples_meet: bool,
 }
 
 impl Model {

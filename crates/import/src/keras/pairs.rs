@@ -30,6 +30,7 @@ impl Cx<'_, '_> {
             *dim = dim.saturating_mul(batch);
         }
         self.builder.model.batch_meets_itself = true;
+        self.builder.model.samples_meet = true;
         let text = format!(
             "Every sample meets every other here: its result has batch × batch elements. That is counted for a batch of {batch}; a smaller one \
              needs less than is said, and a larger one is not proposed."

@@ -31,14 +31,14 @@ impl Remedy for DataParallel {
         let copies = if context.training() { gradient_bytes.saturating_mul(2) } else { 0 };
         let extra = Size { fixed: setup.extra.fixed.saturating_add(copies), ..setup.extra };
         let changed = Setup { devices: 2, extra, ..setup.clone() };
-        let coupled = context.training() && couples_samples(&model);
+        let coupled = context.training().then(|| couples_samples(&model, "half")).flatten();
         let half = setup.job.batch / 2;
         let name = &context.request.device.name;
         let mut title = format!("Share each batch between two devices like {name}, {half} samples on each");
-        if coupled {
-            title.push_str("; batch normalization sees each half alone");
+        if let Some(how) = &coupled {
+            title = format!("{title}; {how}");
         }
-        let effect = if coupled { Effect::Statistics } else { Effect::Exact };
+        let effect = if coupled.is_some() { Effect::Statistics } else { Effect::Exact };
         let code = format!(
             "strategy = tf.distribute.MirroredStrategy()  # uses all visible GPUs\nwith strategy.scope():\n    \
              model = build_model()\n    model.compile(...)\nmodel.fit(x, y, batch_size={})",

@@ -20,14 +20,14 @@ impl Remedy for MicroBatches {
         if !context.training() || setup.job.micro_batches > 1 {
             return Vec::new();
         }
-        let coupled = couples_samples(&context.base.model);
+        let coupled = couples_samples(&context.base.model, "micro-batch");
         let per_device = setup.device_job().batch;
         let divisors = (2..=per_device.min(MAX_BATCH)).filter(|parts| per_device.is_multiple_of(*parts));
-        divisors.filter_map(|parts| change(setup, parts, coupled)).collect()
+        divisors.filter_map(|parts| change(setup, parts, coupled.as_deref())).collect()
     }
 }
 
-fn change(setup: &Setup, parts: u64, coupled: bool) -> Option<Change> {
+fn change(setup: &Setup, parts: u64, coupled: Option<&str>) -> Option<Change> {
     let before = setup.job.optimizer.accumulate_steps.max(1);
     let steps = u32::try_from(parts).ok()?.checked_mul(before)?;
     let mut changed = setup.clone();
@@ -35,8 +35,8 @@ fn change(setup: &Setup, parts: u64, coupled: bool) -> Option<Change> {
     changed.job.optimizer.accumulate_steps = steps;
     let samples = setup.job.batch / parts;
     let mut title = format!("Take each batch as {parts} micro-batches of {samples} and accumulate their gradients");
-    if coupled {
-        title.push_str("; batch normalization sees each micro-batch alone");
+    if let Some(how) = coupled {
+        title = format!("{title}; {how}");
     }
     let class = optimizer_class(&setup.job.optimizer.name);
     let keras = format!(
@@ -47,6 +47,6 @@ fn change(setup: &Setup, parts: u64, coupled: bool) -> Option<Change> {
         "for xs, ys in zip(x.chunk({parts}), y.chunk({parts})):\n    (loss_fn(model(xs), ys) / {parts}).backward()\n\
          optimizer.step(); optimizer.zero_grad()"
     );
-    let effect = if coupled { Effect::Statistics } else { Effect::Exact };
+    let effect = if coupled.is_some() { Effect::Statistics } else { Effect::Exact };
     Some(Change { only_batch: true, ..Change::new(title, changed, effect, keras, Some(&torch)) })
 }

@@ -170,10 +170,14 @@ fn policy_chosen(request: &Request<'_>, setup: &Setup) -> bool {
     setup.change.policy != request.base.policy
 }
 
-/// Whether samples of a batch see each other while training: batch normalization that is not frozen.
-fn couples_samples(model: &Model) -> bool {
+/// What part of a batch that is taken alone, called `part`, means where samples see each other while training: by batch normalization that
+/// is not frozen, or by products of samples with each other. None where they do not.
+fn couples_samples(model: &Model, part: &str) -> Option<String> {
     let couples = |kind: &OpKind| matches!(kind, OpKind::Norm(Norm { kind: NormKind::Batch, trainable: true, .. }));
-    model.ops.iter().any(|op| couples(&op.kind))
+    if model.samples_meet {
+        return Some(format!("samples meet only those of their own {part}"));
+    }
+    model.ops.iter().any(|op| couples(&op.kind)).then(|| format!("batch normalization sees each {part} alone"))
 }
 
 /// A changed model counts only if what it puts out has the shape that labels and users expect.

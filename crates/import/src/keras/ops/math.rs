@@ -235,6 +235,7 @@ pub(super) fn matmul<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     }
     // A batch that is summed over is gone.
     out.batched |= in_rows || in_columns;
+    cx.builder.model.samples_meet |= left == Some(true) || right == Some(false);
     let result = cx.op(OpKind::MatMul, &inputs, out, &[])?;
     cx.set_batch_axis(result, (in_columns && !in_rows && last == 1).then_some(last));
     Ok(Value::Tensor(result))
@@ -255,6 +256,7 @@ pub(super) fn einsum<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
         let letter = cx.batch_axis(input).and_then(|axis| operand.chars().nth(axis));
         places.extend(letter.and_then(|letter| equation.result.find(letter)));
     }
+    cx.builder.model.samples_meet |= places.len() < shapes.iter().filter(|shape| shape.batched).count();
     places.sort_unstable();
     places.dedup();
     let mut shape = Shape::new(!places.is_empty(), &dims);
