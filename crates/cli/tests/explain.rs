@@ -96,6 +96,29 @@ fn logs_that_cannot_be_read() {
 }
 
 #[test]
+fn what_powershell_wrote_is_read_and_what_is_no_text_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let text = String::from_utf8(log(KILLED)).unwrap();
+    let wide: Vec<u8> = format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let expected = answered(&run(&["explain", KILLED]), 0);
+    assert_eq!(answered(&run(&["explain", &written("marked.log", &wide)]), 0), expected);
+    assert_eq!(answered(&piped(&["explain", "-"], &wide[2..]), 0), expected);
+    let packed = written("train.log.gz", b"\x1f\x8b\x08\x08\x3a\xe3\xfc\x6a\0\x03train.log\0");
+    let said_of = said(&["explain", &packed]);
+    assert!(said_of.contains("a gzip archive") && said_of.contains("zcat FILE | brimful explain -"), "{said_of}");
+    let program = written("a.out", b"\x7fELF\x02\x01\x01\0\0\0Cannot allocate memory\0\n");
+    assert!(said(&["explain", &program]).contains("is no text but a program"));
+    let output = piped(&["explain", "-"], b"\x1f\x8b\x08\0");
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""));
+    assert!(stderr(&output).starts_with("error: standard input is no text"), "{}", stderr(&output));
+}
+
+#[test]
 fn the_json_has_the_documented_form() {
     let page = fs::read_to_string(root().join(PAGE)).unwrap();
     let (_, part) = page.split_once("\n## JSON\n").expect("a part about JSON");

@@ -62,10 +62,15 @@ fn read(mut log: impl Read, name: &str) -> anyhow::Result<Explanation> {
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match log.read(&mut buffer) {
-            Ok(0) => return Ok(explainer.finish()),
+            Ok(0) => break,
             Ok(count) => explainer.push(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error).with_context(|| format!("{name} cannot be read")),
         }
     }
+    let explanation = explainer.finish();
+    if let Some(found) = explanation.no_text {
+        bail!("{name} is no text but {}: {}", found.what, found.how);
+    }
+    Ok(explanation)
 }

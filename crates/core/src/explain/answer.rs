@@ -9,6 +9,7 @@ use super::accelerator::Accelerator;
 use super::batch::Planned;
 use super::case::{Case, Sighting};
 use super::causes::{self, Claim, Code, Confidence};
+use super::decode::NoText;
 use super::growth::Growth;
 use super::missing::{Missing, missing};
 use super::outlived::Outlived;
@@ -48,6 +49,9 @@ pub struct Explanation {
     /// Figures that grew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth: Option<Growth>,
+    /// What was read, if it was no text.
+    #[serde(skip)]
+    pub no_text: Option<NoText>,
 }
 
 /// A cause that is claimed.
@@ -110,6 +114,7 @@ impl Explanation {
             not_failures: warnings(case),
             planned: None,
             growth: case.growth.clone(),
+            no_text: None,
             evidence,
         }
     }

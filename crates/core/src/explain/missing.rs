@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::accelerator::Accelerator;
 use super::case::Case;
+use super::decode::NoText;
 use super::phase::Phase;
 use super::sign::{Resource, Weight};
 
@@ -46,6 +47,11 @@ const NCCL: Missing = Missing {
     how: "run it again with NCCL_DEBUG=INFO, and pass the lines with NCCL WARN",
 };
 const SHARED: Missing = Missing { fact: "whether /dev/shm was full", how: "df -h /dev/shm while the job runs" };
+
+/// A text, where there was none.
+pub(super) fn text(found: NoText) -> Missing {
+    Missing { fact: "the log as text: this is none", how: found.how }
+}
 
 /// What would decide.
 pub(super) fn missing(case: &Case) -> Vec<Missing> {

@@ -1,7 +1,7 @@
 //! From a dead job's output to what ran out, why, and what to change.
 //!
 //! ```text
-//! bytes ─► pasted ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
+//! bytes ─► decode ─► pasted ─► scan ─► excerpt ─► signs (figures), traceback ─► phase ─► case ─► causes ─► answer ─► text, JSON
 //! ```
 //!
 //! In: the bytes of a log, a piece at a time. Out: an [`Explanation`]. Memory is bounded whatever the log's length, and no input takes more than
@@ -14,6 +14,7 @@ pub mod batch;
 mod case;
 pub mod causes;
 mod clean;
+pub mod decode;
 mod excerpt;
 mod growth;
 mod missing;
@@ -36,6 +37,7 @@ pub use sign::{Numbers, Resource};
 
 use case::{Case, Sighting};
 use clean::Line;
+use decode::Decoder;
 use excerpt::Excerpt;
 use growth::Followed;
 use phase::{Phase, Place};
@@ -56,6 +58,7 @@ const KERAS_EVALUATES: [&str; 2] = ["__inference_predict_function_", "__inferenc
 
 /// Reads a log.
 pub struct Explainer {
+    decoder: Decoder,
     scanner: Scanner,
     seen: Seen,
 }
@@ -97,18 +100,29 @@ impl Explainer {
             }
         }
         let seen = Seen { signs_of_phrase, sightings: Vec::new(), followed: Followed::default() };
-        Explainer { scanner: Scanner::new(&phrases), seen }
+        Explainer { decoder: Decoder::default(), scanner: Scanner::new(&phrases), seen }
     }
 
     /// Takes more of the log.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.scanner.push(bytes, &mut self.seen);
+        self.decoder.push(bytes, |text| self.scanner.push(text, &mut self.seen));
     }
 
     /// The log has ended.
     pub fn finish(mut self) -> Explanation {
+        let no_text = self.decoder.finish(|text| self.scanner.push(text, &mut self.seen));
         self.scanner.finish(&mut self.seen);
-        Explanation::new(&Case::new(self.seen.sightings, self.seen.followed.grown()))
+        let said = Explanation::new(&Case::new(self.seen.sightings, self.seen.followed.grown()));
+        match no_text {
+            // Words of a program's own texts; a job that writes both may still have said how it ended.
+            Some(found) if !said.found() => Explanation {
+                no_text,
+                missing: vec![missing::text(found)],
+                ..Explanation::new(&Case::new(Vec::new(), None))
+            },
+            Some(found) => Explanation { no_text: no_text.filter(|_| found.certain), ..said },
+            None => said,
+        }
     }
 }
 

@@ -12,9 +12,7 @@ pub(super) const ADVICE: &[Advice] = &[
         &[
             keras("brimful fit -- python train.py        # Keras, as it stands"),
             torch("step = brimful.torch.Step(model, loss, optimizer)   # PyTorch: step(batch)"),
-            jax(
-                "optimizer = optax.MultiSteps(optimizer, every_k_schedule=4)   # JAX: a quarter of the batch, four times",
-            ),
+            jax("optimizer = optax.MultiSteps(optimizer, every_k_schedule=4)   # JAX: in four parts"),
         ],
     ),
     advice(
