@@ -179,3 +179,49 @@ fn a_table_of_the_loader_is_no_memory() {
     assert_eq!(loading(" in static TLS block"), None);
     assert_eq!(loading(""), Some(Resource::HostMemory));
 }
+
+/// A traceback that ends in this line.
+fn traced(prefix: &str, ending: &str) -> String {
+    let lines = ["Traceback (most recent call last):", "  File \"t.py\", line 5, in <module>", "    f()", ending];
+    lines.iter().map(|line| format!("{prefix}{line}\n")).collect()
+}
+
+#[test]
+fn a_traceback_ends_in_an_exception_whatever_it_is_called() {
+    for ending in
+        ["AssertionError", "NotImplementedError", "mypkg.errors.TrainingFailed", "mypkg.errors.TrainingFailed: x"]
+    {
+        for prefix in ["", "[rank0]: "] {
+            let said = said(&format!("loss: nan\n{}", traced(prefix, ending)));
+            let cause = said.cause.expect("a cause");
+            assert_eq!((said.resource, cause.code), (None, Code::NotMemory), "{ending}");
+            assert!(cause.because[0].contains(ending.trim_end_matches(": x")), "{:?}", cause.because);
+            assert_eq!(said.evidence.iter().map(|quote| quote.line).collect::<Vec<_>>(), [5], "{ending}");
+        }
+    }
+    // The last of several counts; one that was cut off says nothing.
+    let two = traced("", "KeyError")
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + &traced("", "pkg.Failed");
+    assert!(said(&two).cause.is_some_and(|cause| cause.because[0].contains("pkg.Failed")));
+    assert_eq!(cause("Traceback (most recent call last):\n  File \"t.py\", line 5, in <module>\n    f()\n"), None);
+    assert_eq!(cause("Traceback (most recent call last):\nsomething else\n"), None);
+    assert_eq!(cause(&traced("", "and so on")), None);
+    assert_eq!(cause(&(traced("", "pkg.Failed") + "Training finished\n")), None);
+}
+
+#[test]
+fn an_exception_around_one_of_memory_is_of_memory() {
+    let wrapped = format!(
+        "{}\nThe above exception was the direct cause of the following exception:\n\n{}",
+        traced("", &format!("torch.OutOfMemoryError: {}", FULL.trim_end())),
+        traced("", "mypkg.errors.TrainingFailed: step 3")
+    );
+    assert_eq!(said(&wrapped).resource, Some(Resource::GpuMemory));
+    assert_ne!(cause(&wrapped), Some(Code::NotMemory));
+    // Nor is anything denied where a process was killed, or the exception's own words may be of memory.
+    assert_eq!(cause(&(traced("", "mypkg.errors.WorkerLost: 3") + "exit code 137\n")), Some(Code::KernelOomKill));
+    for ending in ["mypkg.errors.OutOfMemory", "mypkg.errors.Failed: could not allocate the pool", "MemoryError"] {
+        assert_ne!(cause(&traced("", ending)), Some(Code::NotMemory), "{ending}");
+    }
+}

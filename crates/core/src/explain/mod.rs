@@ -15,6 +15,7 @@ mod case;
 pub mod causes;
 mod clean;
 pub mod decode;
+mod ended;
 mod excerpt;
 mod growth;
 mod missing;
@@ -69,6 +70,8 @@ struct Seen {
     signs_of_phrase: Vec<Vec<&'static Sign>>,
     sightings: Vec<Sighting>,
     followed: Followed,
+    /// What the last traceback ended in.
+    ended: Option<Sighting>,
 }
 
 impl Default for Explainer {
@@ -99,7 +102,7 @@ impl Explainer {
                 signs_of_phrase.push(Vec::new());
             }
         }
-        let seen = Seen { signs_of_phrase, sightings: Vec::new(), followed: Followed::default() };
+        let seen = Seen { signs_of_phrase, sightings: Vec::new(), followed: Followed::default(), ended: None };
         Explainer { decoder: Decoder::default(), scanner: Scanner::new(&phrases), seen }
     }
 
@@ -112,7 +115,7 @@ impl Explainer {
     pub fn finish(mut self) -> Explanation {
         let no_text = self.decoder.finish(|text| self.scanner.push(text, &mut self.seen));
         self.scanner.finish(&mut self.seen);
-        let said = Explanation::new(&Case::new(self.seen.sightings, self.seen.followed.grown()));
+        let said = Explanation::new(&self.seen.case());
         match no_text {
             // Words of a program's own texts; a job that writes both may still have said how it ended.
             Some(found) if !said.found() => Explanation {
@@ -152,6 +155,10 @@ impl Reader for Seen {
     fn excerpt(&mut self, phrases: &[usize], excerpt: &Excerpt) {
         let mut around = Around::default();
         for sign in self.signs(phrases, &excerpt.line.text) {
+            if ended::is_head(sign) {
+                self.ended = ended::ending(excerpt).or_else(|| self.ended.take());
+                continue;
+            }
             let sample = sign.weight == Weight::Failure && signs::quoted::is_sample(excerpt);
             if sample || signs::system::is_lock(sign, &excerpt.before) {
                 continue;
@@ -172,6 +179,15 @@ impl Reader for Seen {
 }
 
 impl Seen {
+    /// All of it, once the log has ended.
+    fn case(mut self) -> Case {
+        let growth = self.followed.grown();
+        if let Some(ended) = self.ended.filter(|ended| growth.is_none() && ended::counts(ended, &self.sightings)) {
+            self.sightings.push(ended);
+        }
+        Case::new(self.sightings, growth)
+    }
+
     /// The signs that a line is.
     fn signs(&self, phrases: &[usize], text: &str) -> Vec<&'static Sign> {
         let mut found: Vec<&'static Sign> = Vec::new();

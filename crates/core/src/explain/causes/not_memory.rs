@@ -1,6 +1,7 @@
 //! Not a memory failure at all: a bad index, a version, a quota, any other exception.
 
 use super::super::case::Case;
+use super::super::ended;
 use super::super::sign::Weight;
 use super::{Cause, Claim, Code};
 use crate::bytes::human;
@@ -28,6 +29,9 @@ fn judge(case: &Case) -> Option<Claim> {
     }
     let denial = case.denial()?;
     denial.sign.cause?;
+    if let Some(name) = ended::name(&denial.text).filter(|_| denial.sign.id == "python.ended") {
+        return Claim::certain(format!("the job ended with {name}, and nothing in the log says that memory ran out"));
+    }
     let because = match denial.sign.id {
         "cuda.assert" => {
             "an assertion failed on the device: an index or a label is out of range; whatever fails after it says nothing"

@@ -8,6 +8,12 @@ use super::super::sizes::has_any;
 
 const NOT_MEMORY: Option<Code> = Some(Code::NotMemory);
 
+/// The head of a traceback: where it ends is `ended`'s.
+pub const TRACEBACK: &str = "python.traceback";
+
+/// What a traceback ends in whose exception no sign knows.
+pub static ENDED: Sign = Sign { cause: NOT_MEMORY, ..Sign::new("python.ended", &[], Weight::Denial) };
+
 /// Their signs.
 pub const SIGNS: &[Sign] = &[
     Sign {
@@ -139,6 +145,7 @@ pub const SIGNS: &[Sign] = &[
             Weight::Denial,
         )
     },
+    Sign { ..Sign::new(TRACEBACK, &["Traceback (most recent call last)"], Weight::Context) },
     // A process that waited for one that is gone: why it went is not said.
     Sign {
         ..Sign::new(
