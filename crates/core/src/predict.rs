@@ -115,7 +115,7 @@ pub struct Prediction {
     pub allocated_bytes: u64,
     /// Most bytes the allocator takes from the device.
     pub reserved_bytes: u64,
-    /// The same over all orders: smallest.
+    /// The same over the orders of a quiet machine: smallest.
     pub low_bytes: u64,
     /// The same over all orders: largest. The verdict uses it.
     pub high_bytes: u64,
@@ -209,10 +209,11 @@ impl Runs {
         &self.orders[..self.orders.len().min(QUIET_ORDERS as usize)]
     }
 
-    /// The share of the orders that get through in a pool of this size, from 0 to 1.
+    /// The share of a quiet machine's orders that get through in a pool of this size, from 0 to 1: the prediction is of those.
     pub fn fitting_share(&self, batch: u64, limit_bytes: u64) -> f64 {
-        let fitting = self.orders.iter().filter(|order| order.peak_in(batch, limit_bytes).is_some());
-        fitting.count() as f64 / self.orders.len().max(1) as f64
+        let orders = self.quiet_orders();
+        let fitting = orders.iter().filter(|order| order.peak_in(batch, limit_bytes).is_some());
+        fitting.count() as f64 / orders.len().max(1) as f64
     }
 }
 

@@ -1,7 +1,7 @@
 //! Orders of a machine that has other work to do, beside those of one that has not.
 //!
 //! In: `seed_lstm` of the measured models. Checked: what waits in the backward loop for a thread that was put off is bounded by what the loop
-//! lets run at once, and by what it frees meanwhile; other models ask for the same buffers, only in another order.
+//! lets run at once, and by what it frees meanwhile; other models ask for buffers of no other sizes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
