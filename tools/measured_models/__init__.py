@@ -1,11 +1,11 @@
 """The jobs that `measure_tensorflow.py` measures: which models, with which batch, optimizer and precision."""
 
-from . import earlier, eighth, fifth, seventh, sixth
+from . import earlier, eighth, fifth, ninth, seventh, sixth
 
-JOBS = [*earlier.JOBS, *fifth.JOBS, *sixth.JOBS, *seventh.JOBS, *eighth.JOBS]
+JOBS = [*earlier.JOBS, *fifth.JOBS, *sixth.JOBS, *seventh.JOBS, *eighth.JOBS, *ninth.JOBS]
 
 # Those whose batches follow from their inputs; their files are archives.
-ARCHIVED = {**fifth.MODELS, **sixth.MODELS, **seventh.MODELS, **eighth.MODELS}
+ARCHIVED = {**fifth.MODELS, **sixth.MODELS, **seventh.MODELS, **eighth.MODELS, **ninth.MODELS}
 
 
 def prepare(keras, numpy, name, batch):
