@@ -6,6 +6,7 @@
 
 mod constants;
 mod convolution;
+mod einsum;
 mod gradient;
 mod layers;
 mod loss;
@@ -28,8 +29,7 @@ pub use optimizers::{NAMES as OPTIMIZERS, is_known as is_known_optimizer, slot_c
 enum Attribute {
     Conv(convolution::ConvAttribute),
     Loop(layers::LoopAttribute),
-    /// An einsum: tensors of this shape lie as the batched product wants them, all others are transposed.
-    Einsum(Shape),
+    Einsum(einsum::Equation),
 }
 
 struct Lowering<'m> {

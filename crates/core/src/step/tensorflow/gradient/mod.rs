@@ -229,15 +229,7 @@ impl Lowering<'_> {
             }
             "MatMul" => self.mat_mul_gradient(kernel, &inputs, &wants, g, tape),
             "BatchMatMulV2" => self.batch_mat_mul_gradient(&inputs, &wants, g, tape),
-            "Einsum" => {
-                for (this, other) in [(0, 1), (1, 0)] {
-                    if wants[this] {
-                        let shape = self.shape(inputs[this]);
-                        let gradient = self.einsum(&[g, inputs[other]], shape, kernel.attr);
-                        self.give(tape, inputs[this], gradient);
-                    }
-                }
-            }
+            "Einsum" => self.einsum_gradient(kernel, &inputs, &wants, g, tape),
             "GatherV2" => {
                 let Storage::Variable(variable) = self.graph.value(inputs[0]).storage else { return };
                 let columns = self.graph.shape(inputs[0]).last();

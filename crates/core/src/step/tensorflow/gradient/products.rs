@@ -58,6 +58,25 @@ impl Lowering<'_> {
         }
     }
 
+    pub(super) fn einsum_gradient(
+        &mut self,
+        kernel: Kernel,
+        inputs: &[ValueId],
+        wants: &[bool],
+        g: ValueId,
+        tape: &mut Tape,
+    ) {
+        let Attribute::Einsum(equation) = self.attribute(kernel) else { return };
+        for (this, other) in [(0, 1), (1, 0)] {
+            if wants[this] {
+                let shape = self.shape(inputs[this]);
+                let attr = self.new_attribute(Attribute::Einsum(equation.gradient(this)));
+                let gradient = self.einsum(&[g, inputs[other]], shape, attr);
+                self.give(tape, inputs[this], gradient);
+            }
+        }
+    }
+
     pub(super) fn convolution_gradient(
         &mut self,
         kernel: Kernel,

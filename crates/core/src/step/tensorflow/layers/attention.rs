@@ -1,5 +1,6 @@
 //! The core of attention: scores, softmax, weighted values.
 
+use super::super::einsum::Equation;
 use super::super::gradient::FOLDED;
 use super::super::{Attribute, Lowering};
 use crate::model::{Attention, DType, Op, Shape};
@@ -42,12 +43,12 @@ impl Lowering<'_> {
         scores_shape: &Shape,
         output: Shape,
     ) -> (ValueId, ValueId) {
-        let attr = self.new_attribute(Attribute::Einsum(scores_shape.clone()));
         let mut scores = if attention.additive {
             self.additive_scores(op, query, key, attention, scores_shape)
         } else if !attention.multi_head {
             self.batch_mat_mul(query, key, scores_shape.clone(), attention.key_size, 0)
         } else {
+            let attr = self.equation("BTNH,BSNH->BNTS");
             let product = self.einsum(&[query, key], scores_shape.clone(), attr);
             let wide = self.cast(product, DType::Float32);
             self.scale(wide, 0.125)
@@ -62,6 +63,7 @@ impl Lowering<'_> {
         let weights = self.cast(weights, dtype);
         let dropped = self.dropout(weights, attention.dropout, None);
         let context = if attention.multi_head {
+            let attr = self.equation("BNTS,BSNH->BTNH");
             self.einsum(&[dropped, value], output, attr)
         } else {
             let by_head =
@@ -70,6 +72,10 @@ impl Lowering<'_> {
             self.graph.reshape(product, output)
         };
         (context, weights)
+    }
+
+    fn equation(&mut self, text: &str) -> u32 {
+        self.new_attribute(Attribute::Einsum(Equation::parse(text).unwrap_or_default()))
     }
 
     /// With dropout on the scores, the layer transposes, multiplies and masks step by step.

@@ -1,5 +1,7 @@
 //! Dense layers, einsums, embeddings, products of tensors.
 
+use super::super::einsum::{ByHeads, Equation};
+use super::super::gradient::FOLDED;
 use super::super::math::{elements, times};
 use super::super::{Attribute, Lowering};
 use crate::bytes::Size;
@@ -30,19 +32,17 @@ impl Lowering<'_> {
         self.call("BiasAdd", &[x, bias], output, InPlace::First)
     }
 
-    /// Keras turns the usual equations into a batched product with a kernel that all samples share.
+    /// Keras turns the usual equations into a batched product with a kernel that all samples share; the others are TensorFlow's einsums.
     pub(super) fn einsum_dense(&mut self, op: &Op, equation: &str, x: ValueId) -> ValueId {
         let kernel = self.weight(op.weights[0], op.compute);
         let output = self.model.tensor(op.outputs[0]).shape.clone();
-        let shared = contracted_size(equation, self.graph.shape(kernel)).max(1);
-        let columns = self.graph.shape(kernel).elements() / shared;
-        let input = self.shape(x);
-        let positions = input.elements() / shared;
-        let matrix = self.graph.reshape(kernel, Shape::fixed(&[shared, columns]));
-        let rows = self.graph.reshape(x, Shape::new(input.batched, &[1, positions, shared]));
-        let shape = Shape::new(input.batched, &[1, positions, columns]);
-        let product = self.batch_mat_mul(rows, matrix, shape, shared, 0);
-        let product = self.graph.reshape(product, output);
+        let product = match Equation::parse(equation).filter(|equation| !equation.is_matrix_product()) {
+            Some(equation) => {
+                let attr = self.new_attribute(Attribute::Einsum(equation));
+                self.einsum(&[x, kernel], output, attr)
+            }
+            None => self.shared_product(equation, [x, kernel], output),
+        };
         match op.weights.get(1) {
             Some(&bias) if self.model.weight(bias).dims.len() == 1 => self.bias(product, bias, op.compute),
             Some(&bias) => {
@@ -51,6 +51,18 @@ impl Lowering<'_> {
             }
             None => product,
         }
+    }
+
+    fn shared_product(&mut self, equation: &str, [x, kernel]: [ValueId; 2], output: Shape) -> ValueId {
+        let shared = contracted_size(equation, self.graph.shape(kernel)).max(1);
+        let columns = self.graph.shape(kernel).elements() / shared;
+        let input = self.shape(x);
+        let positions = input.elements() / shared;
+        let matrix = self.graph.reshape(kernel, Shape::fixed(&[shared, columns]));
+        let rows = self.graph.reshape(x, Shape::new(input.batched, &[1, positions, shared]));
+        let shape = Shape::new(input.batched, &[1, positions, columns]);
+        let product = self.batch_mat_mul(rows, matrix, shape, shared, 0);
+        self.graph.reshape(product, output)
     }
 
     pub(in crate::step::tensorflow) fn batch_mat_mul(
@@ -75,21 +87,17 @@ impl Lowering<'_> {
         })
     }
 
-    /// `Einsum` of two tensors: a batched product between transposed copies (einsum_op_impl.h). The attribute says which
-    /// shape needs no copy.
+    /// `Einsum` of two tensors: a batched product between transposed copies (einsum_op_impl.h). The attribute is the equation.
     pub(in crate::step::tensorflow) fn einsum(&mut self, inputs: &[ValueId], shape: Shape, attr: u32) -> ValueId {
         let kernel = Kernel { name: "Einsum", attr };
-        let Attribute::Einsum(plain) = self.attribute(kernel) else { unreachable!("an einsum has its own attribute") };
+        let Attribute::Einsum(equation) = self.attribute(kernel) else { unreachable!("an einsum has its equation") };
         let dtype = self.dtype(inputs[0]);
-        let mut scratch: Vec<Size> = inputs
-            .iter()
-            .filter(|&&input| *self.graph.shape(input) != plain)
-            .map(|&input| self.graph.size(input))
-            .collect();
-        if shape != plain {
+        let copied = inputs.iter().enumerate().filter(|&(at, _)| equation.copies_operand(at));
+        let mut scratch: Vec<Size> = copied.map(|(_, &input)| self.graph.size(input)).collect();
+        if equation.copies_result() {
             scratch.push(shape.size(dtype));
         }
-        let inner = inputs.iter().map(|&input| self.graph.shape(input).last()).max().unwrap_or(1);
+        let inner = equation.inner([&self.graph.shape(inputs[0]).dims, &self.graph.shape(inputs[1]).dims]);
         let work = times(elements(&shape), inner.saturating_mul(2));
         let output = (shape, dtype);
         let result =
@@ -108,8 +116,35 @@ impl Lowering<'_> {
             let inner = self.graph.shape(a).last();
             return self.batch_mat_mul(a, b, shape, inner, 0);
         }
-        let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
+        let equation = match &op.kind {
+            OpKind::Einsum { equation } => Equation::parse(equation).unwrap_or_default(),
+            _ => Equation::default(),
+        };
+        if let Some(how) = equation.by_heads() {
+            return self.product_by_heads(&equation, how, [a, b], shape);
+        }
+        let attr = self.new_attribute(Attribute::Einsum(equation));
         self.einsum(&[a, b], shape, attr)
+    }
+
+    /// Keras's own way to multiply tensors with heads: transpositions, each a kernel, around a batched product.
+    fn product_by_heads(&mut self, equation: &Equation, how: &ByHeads, inputs: [ValueId; 2], shape: Shape) -> ValueId {
+        let dims = inputs.map(|input| self.shape(input).dims);
+        let sizes = |letters: &str| Shape::new(shape.batched, &equation.sizes(letters, [&dims[0], &dims[1]]));
+        let inner = equation.inner([&dims[0], &dims[1]]);
+        let mut sides = inputs;
+        for (side, letters) in sides.iter_mut().zip(how.operands) {
+            if let Some(letters) = letters {
+                // Positions and heads change places, or the keys' features come before their positions as well.
+                let attr = if letters == "acde" { 4 } else { 2 };
+                *side = self.copy("Transpose", &[*side], sizes(letters), attr);
+            }
+        }
+        let product = self.batch_mat_mul(sides[0], sides[1], sizes(how.product), inner, 0);
+        match how.result {
+            None => product,
+            Some(last_two) => self.copy("Transpose", &[product], shape, if last_two { FOLDED } else { 2 }),
+        }
     }
 
     /// Cosine similarity normalizes both sides first; then one batched product. That the axis to be summed may stand elsewhere
@@ -129,8 +164,10 @@ impl Lowering<'_> {
         {
             return self.batched_dot(axes, [a, b], shape);
         }
-        let attr = self.new_attribute(Attribute::Einsum(shape.clone()));
-        self.einsum(&sides[..2.min(sides.len())], shape, attr)
+        let [a, b, ..] = sides[..] else { return self.copy_op("Transpose", op, inputs) };
+        let equation = Equation::dot(axes, [self.graph.shape(a).rank(), self.graph.shape(b).rank()]);
+        let attr = self.new_attribute(Attribute::Einsum(equation));
+        self.einsum(&[a, b], shape, attr)
     }
 
     /// Vectors are matrices of one row on the left and of one column on the right.
