@@ -196,6 +196,8 @@ pub enum Activation {
     LogSigmoid,
     Square,
     Sqrt,
+    /// A function whose slope is computed from its input once the gradient is there, such as the sine.
+    Curve,
     /// Any other: bounded by two saved results.
     Other,
 }

@@ -27,7 +27,7 @@ pub(super) struct OpEntry {
 enum How {
     /// An activation.
     Activation(Activation),
-    /// An elementwise function of one tensor; whether backward reads its input or result.
+    /// An elementwise function of one tensor; whether backward reads its result.
     Unary { saves: bool },
     /// An elementwise function of one tensor with a Boolean result.
     Test,
@@ -99,6 +99,8 @@ const fn op(class: &'static str, how: How) -> OpEntry {
     OpEntry { class, how }
 }
 
+/// The slope is computed from the input (math_grad.py).
+const CURVE: How = How::Activation(Activation::Curve);
 const READS: How = How::Unary { saves: true };
 const LINEAR: How = How::Unary { saves: false };
 
@@ -136,30 +138,30 @@ static OPS: &[OpEntry] = &[
     op("Gelu", How::With(math::gelu)),
     op("Glu", How::With(math::glu)),
     // one tensor
-    op("Absolute", READS),
-    op("Abs", READS),
-    op("Fabs", READS),
-    op("Log", READS),
-    op("Log10", READS),
-    op("Log1p", READS),
-    op("Log2", READS),
-    op("Expm1", READS),
+    op("Absolute", CURVE),
+    op("Abs", CURVE),
+    op("Fabs", CURVE),
+    op("Log", CURVE),
+    op("Log10", CURVE),
+    op("Log1p", CURVE),
+    op("Log2", CURVE),
+    op("Expm1", CURVE),
     op("Exp2", READS),
     op("Rsqrt", READS),
     op("Cbrt", READS),
     op("Reciprocal", READS),
-    op("Sin", READS),
-    op("Cos", READS),
-    op("Tan", READS),
-    op("Sinh", READS),
-    op("Cosh", READS),
-    op("Arcsin", READS),
-    op("Arccos", READS),
-    op("Arctan", READS),
+    op("Sin", CURVE),
+    op("Cos", CURVE),
+    op("Tan", CURVE),
+    op("Sinh", CURVE),
+    op("Cosh", CURVE),
+    op("Arcsin", CURVE),
+    op("Arccos", CURVE),
+    op("Arctan", CURVE),
     op("Arcsinh", READS),
     op("Arccosh", READS),
-    op("Arctanh", READS),
-    op("Erf", READS),
+    op("Arctanh", CURVE),
+    op("Erf", CURVE),
     op("Erfinv", READS),
     op("Clip", READS),
     op("Sinc", READS),

@@ -298,7 +298,16 @@ impl Lowering<'_> {
             "Elu" => self.activation_gradient("EluGrad", g, y),
             "Selu" => self.activation_gradient("SeluGrad", g, y),
             "LeakyRelu" => self.activation_gradient("LeakyReluGrad", g, x),
-            "Softplus" => self.activation_gradient("SoftplusGrad", g, x),
+            "Softplus" => {
+                // The sigmoid waits for nothing: it is there from the forward pass on (nn_grad.py, `_SoftplusGrad`).
+                let slope = self.unary("Sigmoid", x);
+                self.mul_ordered(g, slope)
+            }
+            "Curve" => {
+                let output = (shape, self.dtype(x));
+                let slope = self.call_after("Slope", &[x], output, g);
+                self.mul_ordered(g, slope)
+            }
             "Softsign" => self.activation_gradient("SoftsignGrad", g, x),
             "Sigmoid" => self.binary("SigmoidGrad", y, g),
             "Tanh" => self.binary("TanhGrad", y, g),

@@ -1,8 +1,9 @@
 //! Elementwise functions, as `keras.activations` composes them.
 
 use super::super::Lowering;
+use crate::bytes::Size;
 use crate::model::{Activation, Merge, Op};
-use crate::step::graph::{InPlace, ValueId};
+use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 impl Lowering<'_> {
     pub(super) fn activation(&mut self, op: &Op, activation: Activation, x: ValueId) -> ValueId {
@@ -60,12 +61,20 @@ impl Lowering<'_> {
             }
             Activation::Square => self.unary("Square", x),
             Activation::Sqrt => self.unary("Sqrt", x),
+            Activation::Curve => self.curve(op, x),
             Activation::Other => {
                 let output = (self.shape(x), self.dtype(x));
                 let first = self.call("Opaque", &[x], output.clone(), InPlace::No);
                 self.call("Opaque", &[first], output, InPlace::No)
             }
         }
+    }
+
+    /// The output tells the functions apart: sine and cosine of the same input are two.
+    fn curve(&mut self, op: &Op, x: ValueId) -> ValueId {
+        let (kernel, output) = (Kernel { name: "Curve", attr: op.outputs[0].0 }, (self.shape(x), self.dtype(x)));
+        let (in_place, scratch, work) = (InPlace::Any, vec![], Size::ZERO);
+        self.graph.add(NewNode { kernel, inputs: &[x], output, in_place, scratch, work, after: &[] })
     }
 
     fn prelu(&mut self, op: &Op, x: ValueId) -> ValueId {
