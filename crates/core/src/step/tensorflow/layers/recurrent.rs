@@ -25,6 +25,8 @@ pub(in crate::step::tensorflow) struct LoopAttribute {
     pub steps: u64,
     /// The loop's gradient stacks and transposes the gradients of its inputs.
     pub listed: bool,
+    /// The steps are written out: each has kernels of its own.
+    pub unrolled: bool,
 }
 
 /// Results of the state's size that one step of a cell keeps for backward. LSTM: four gates, the cell state, its tanh, the
@@ -87,6 +89,7 @@ impl Lowering<'_> {
             work,
             steps: rnn.steps,
             listed: !fused,
+            unrolled: rnn.unroll,
         }));
         let mut operands = vec![list];
         operands.extend(weights);
@@ -215,9 +218,12 @@ impl Lowering<'_> {
         if attribute.listed {
             let weights: Vec<ValueId> =
                 inputs[1..].iter().copied().filter(|&input| !self.graph.shape(input).batched).collect();
-            let backlog = self.gradients_that_wait(&weights, saved, attribute.steps);
+            let at_once = if attribute.unrolled { attribute.steps } else { PARALLEL_ITERATIONS };
+            let waiting = self.gradients_that_wait(&weights, saved, attribute.steps, at_once);
             let node = self.graph.value(first).producer;
-            self.graph.nodes[node.0 as usize].backlog = backlog;
+            let node = &mut self.graph.nodes[node.0 as usize];
+            // A sum of all steps waits for the last of them.
+            if attribute.unrolled { node.scratch.extend(waiting) } else { node.backlog = waiting }
         }
         let mut gradients = vec![first];
         for &input in &inputs[1..] {
@@ -231,7 +237,7 @@ impl Lowering<'_> {
     /// Weights' gradients of single steps that wait to be added to the running totals. No other step needs them, so the loop goes on
     /// while the thread that adds them up is put off by other work, as far as it may; what it kept of these steps is free by then, and
     /// counts against them. (`lstm` of the end-to-end tests beside other programs: 20 to 31 of them in the dumps of pools that ran out.)
-    fn gradients_that_wait(&self, weights: &[ValueId], saved: ValueId, steps: u64) -> Vec<Size> {
+    fn gradients_that_wait(&self, weights: &[ValueId], saved: ValueId, steps: u64, at_once: u64) -> Vec<Size> {
         let batch = self.job.micro_batch();
         let bytes = |values: &[ValueId]| {
             values.iter().map(|&value| self.graph.size(value).at(batch)).fold(0, u64::saturating_add)
@@ -239,7 +245,7 @@ impl Lowering<'_> {
         let kept = bytes(&self.graph.node(self.graph.value(saved).producer).outputs) / steps.max(1);
         let made = bytes(weights);
         // Those of one step are scratch of the loop anyway.
-        let more = (PARALLEL_ITERATIONS.min(steps).saturating_sub(1)).saturating_mul(made.saturating_sub(kept));
+        let more = (at_once.min(steps).saturating_sub(1)).saturating_mul(made.saturating_sub(kept));
         let waiting = more.checked_div(made).unwrap_or(0);
         (0..waiting).flat_map(|_| weights.iter().map(|&weight| self.graph.size(weight))).collect()
     }
