@@ -53,6 +53,17 @@ fn gates(cell: &RnnCell) -> u64 {
     }
 }
 
+/// Elements of the kernels that each step cuts out of the weights and keeps for the gradients of inputs and state. With dropout on the
+/// state, an LSTM or a GRU computes its gates one by one (keras/src/layers/rnn: `implementation` 1). A GRU whose reset gate comes before
+/// the product multiplies the state by two parts of its kernel in any case (gru.py, `call`; `stacked_cells`: both parts of 60 steps in the log).
+fn cut_from_weights(rnn: &Rnn, kernel: u64, recurrent: u64) -> u64 {
+    match rnn.cell {
+        RnnCell::Lstm | RnnCell::Gru { .. } if rnn.recurrent_dropout => kernel.saturating_add(recurrent),
+        RnnCell::Gru { reset_after: false } => recurrent,
+        _ => 0,
+    }
+}
+
 impl Lowering<'_> {
     pub(super) fn recurrent(&mut self, op: &Op, rnn: &Rnn, inputs: &[ValueId]) {
         let x = inputs[0];
@@ -128,19 +139,17 @@ impl Lowering<'_> {
         }
     }
 
-    /// With dropout on the state, the gates of an LSTM or GRU are computed one by one (keras/src/layers/rnn: `implementation`
-    /// 1): every step cuts the kernels apart and keeps the parts for the gradients of inputs and state, and with dropout on the
-    /// inputs, too, a copy of them for each gate.
+    /// What each step cuts out of the weights; with dropout on inputs and state, a copy of the inputs for each gate as well.
     fn keep_parts_of_weights(&mut self, rnn: &Rnn, operands: &[ValueId], saved: ValueId) {
-        let apart = matches!(rnn.cell, RnnCell::Lstm | RnnCell::Gru { .. });
         let [list, kernel, recurrent, ..] = *operands else { return };
-        if !rnn.recurrent_dropout || !apart || !self.training() {
-            return;
-        }
         let input = self.shape(list);
         let elements = |value: ValueId| self.graph.shape(value).elements();
-        let weights = if self.wants_gradient(list) { elements(kernel) } else { 0 }.saturating_add(elements(recurrent));
-        let copies = if rnn.dropout { gates(&rnn.cell) - 1 } else { 0 };
+        let kernel = if self.wants_gradient(list) { elements(kernel) } else { 0 };
+        let weights = cut_from_weights(rnn, kernel, elements(recurrent));
+        if weights == 0 || !self.training() {
+            return;
+        }
+        let copies = if rnn.dropout && rnn.recurrent_dropout { gates(&rnn.cell) - 1 } else { 0 };
         let dtype = self.dtype(saved);
         let pieces = rnn.steps.clamp(1, 64);
         for piece in 0..pieces {
@@ -313,5 +322,25 @@ mod tests {
         let gru = Rnn { cell: RnnCell::Gru { reset_after: true }, ..plain };
         assert_eq!(kept_per_step(&Rnn { masked: true, return_sequences: false, ..gru.clone() }), 6);
         assert_eq!(kept_per_step(&Rnn { recurrent_dropout: true, ..gru }), 9);
+    }
+
+    #[test]
+    fn a_step_cuts_kernels_apart_where_keras_does() {
+        let gru = |reset_after: bool, recurrent_dropout: bool| Rnn {
+            cell: RnnCell::Gru { reset_after },
+            units: 8,
+            steps: 5,
+            return_sequences: true,
+            go_backwards: false,
+            unroll: false,
+            masked: false,
+            dropout: false,
+            recurrent_dropout,
+            fusable: false,
+        };
+        assert_eq!(cut_from_weights(&gru(true, false), 96, 192), 0);
+        assert_eq!(cut_from_weights(&gru(false, false), 96, 192), 192);
+        assert_eq!(cut_from_weights(&gru(true, true), 96, 192), 288);
+        assert_eq!(cut_from_weights(&Rnn { cell: RnnCell::Lstm, ..gru(true, true) }, 96, 192), 288);
     }
 }
