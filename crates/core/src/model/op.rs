@@ -121,6 +121,10 @@ pub enum OpKind {
     Identity,
     /// The input, through which no gradient flows.
     StopGradient,
+    /// One number everywhere, in the input's shape: nothing of the input is read.
+    Filled,
+    /// A Fourier transform: the real and the imaginary part come in and go out.
+    Fourier,
     /// A layer whose code is not known: bounded by a guess that a note explains.
     Opaque {
         /// Results of the output's size that are assumed to be kept for backward.

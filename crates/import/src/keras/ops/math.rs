@@ -175,6 +175,25 @@ pub(super) fn stop_gradient<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Val
     Ok(Value::Tensor(cx.same(OpKind::StopGradient, x)?))
 }
 
+/// `zeros_like` and its kind.
+pub(super) fn filled<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
+    let x = cx.input()?;
+    let dtype = cx.text("dtype").and_then(DType::parse).unwrap_or(cx.dtype(x));
+    let shape = cx.shape(x);
+    Ok(Value::Tensor(cx.op_to(OpKind::Filled, &[x], shape, dtype, &[])?))
+}
+
+pub(super) fn fourier<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let inputs = cx.args.tensors();
+    let [real, imaginary] = inputs[..] else { return guess(cx, hints) };
+    let shape = cx.shape(real);
+    if cx.shape(imaginary) != shape {
+        return guess(cx, hints);
+    }
+    let results = vec![(shape, cx.policy.compute); 2];
+    Ok(Value::list(&cx.op_many(OpKind::Fourier, &inputs, results, &[])?))
+}
+
 pub(super) fn cast<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
     let wanted = cx.text("dtype").and_then(DType::parse).unwrap_or(cx.dtype(x));

@@ -227,6 +227,14 @@ impl Lowering<'_> {
                     self.give(tape, input, gradient);
                 }
             }
+            "Complex" => {
+                for (index, part) in ["Real", "Imag"].into_iter().enumerate() {
+                    if wants[index] {
+                        let gradient = self.part(part, g);
+                        self.give(tape, inputs[index], gradient);
+                    }
+                }
+            }
             "MatMul" => self.mat_mul_gradient(kernel, &inputs, &wants, g, tape),
             "BatchMatMulV2" => self.batch_mat_mul_gradient(&inputs, &wants, g, tape),
             "Einsum" => self.einsum_gradient(kernel, &inputs, &wants, g, tape),
@@ -359,6 +367,8 @@ impl Lowering<'_> {
                 let product = self.mul_ordered(total, probabilities);
                 self.sub(g, product)
             }
+            "FFT" => self.transform(g),
+            "Real" | "Imag" => self.part_gradient(g),
             "Sum" => self.tile_to(g, &shape),
             "Mean" => {
                 let tiled = self.tile_to(g, &shape);

@@ -6,6 +6,7 @@
 mod activation;
 mod attention;
 mod dense;
+mod fourier;
 mod norm;
 mod random;
 mod recurrent;
@@ -65,6 +66,11 @@ impl Lowering<'_> {
             OpKind::ActivityRegularization => self.activity(x),
             OpKind::Identity => x,
             OpKind::StopGradient => self.graph.stop_gradient(x),
+            OpKind::Filled => {
+                let tensor = self.model.tensor(op.outputs[0]);
+                self.full_constant(tensor.shape.clone(), tensor.dtype)
+            }
+            OpKind::Fourier => return self.fourier(op, &inputs),
             OpKind::Opaque { saved, live } => return self.opaque(op, &inputs, *saved, *live),
         };
         self.set_output(op, 0, result);
