@@ -104,27 +104,57 @@ def refused_ahead():
     return {"begun": len(begun), "failures": kind.failures, "steps": kind.steps}
 
 
-def in_laps():
+def listen(backend, hear):
+    """Tells of each whole batch that is begun on JAX: its first weights, and whether it is given a copy of the state."""
+    begin, go_on = backend.begin, backend.go_on
+
+    def begun(job, values, data, rows, copies):
+        hear(next(iter(values["trainable"])), copies)
+        return begin(job, values, data, rows, copies)
+
+    def gone_on(values, data):
+        hear(next(iter(values[0])), False)
+        return go_on(values, data)
+
+    backend.begin, backend.go_on = begun, gone_on
+
+
+def in_laps(data):
     """Two epochs of six steps on JAX, a copy for every four in the second: which states were given away, before which steps a copy was put
-    aside, and whether all is as Keras leaves it."""
+    aside, and whether all is as Keras leaves it.
+
+    data: "short" for arrays, with laps that may not be longer; "arrays", or a "generator".
+    """
+    from brimful.keras.backends import jax_sizes
+
     (x, y), began, aside = numbers(60), [], []
     plain, model = dense(2048), dense(2048)
     backend = api.job_of(model, "auto", "exact").backend
-    begin, begin_copy = backend.begin, backend.begin_copy
+    begin_copy = backend.begin_copy
+    jax_sizes.LAP_SECONDS = 1000
+    if data == "short":
+        jax_sizes.LAP_MOST_STEPS = 4
 
-    def listened(job, values, data, rows, copies):
+    def hear(first, copies):
         backend.lap_steps = 4
-        began.append((copies, next(iter(values["trainable"]))))
-        return begin(job, values, data, rows, copies)
+        began.append((copies, first))
 
     def put_aside(values):
         aside.append(len(began))
         return begin_copy(values)
 
-    backend.begin, backend.begin_copy = listened, put_aside
-    options = {"batch_size": 10, "epochs": 2, "verbose": 0, "shuffle": False}
+    listen(backend, hear)
+    backend.begin_copy = put_aside
+    options = {"epochs": 2, "verbose": 0, "shuffle": False}
+    options |= {"batch_size": 10} if data != "generator" else {"steps_per_epoch": 6}
     held = model.trainable_variables[0].value
-    logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
+
+    def given():
+        if data != "generator":
+            return x, y
+        return (((x[begin : begin + 10], y[begin : begin + 10]) for _ in range(2) for begin in range(0, 60, 10)),)
+
+    logs = [train(*given(), **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
     states = [
         [keras.ops.convert_to_numpy(value).tolist() for value in (*each.variables, *each.optimizer.variables)] for each in (plain, model)
     ]
@@ -151,7 +181,6 @@ def lost_copy(when):
     plain, model = dense(), dense()
     job = api.job_of(model, "auto", "exact")
     backend, begins_again = job.backend, job.begins_again
-    begin = backend.begin
 
     @jax.jit
     def slowly():
@@ -173,18 +202,18 @@ def lost_copy(when):
             jax.block_until_ready(late(values, slowly()))
         return late(values, slowly())
 
-    def listened(job, values, data, rows, copies):
+    def hear(_, copies):
         begun.append(copies)
         if len(begun) == 6:
             run_out()
-        return begin(job, values, data, rows, copies)
 
     def counted(before, interrupted):
         again.append(before)
         begins_again(before, interrupted)
 
-    backend.begin, backend.begin_copy, job.begins_again = listened, failing, counted
-    jax_sizes.laps = lambda *args: (3, 2)
+    listen(backend, hear)
+    backend.begin_copy, job.begins_again = failing, counted
+    jax_sizes.laps, jax_sizes.LAP_MOST_STEPS = lambda *args: (3, 2), 3
     options = {"batch_size": 10, "verbose": 0, "shuffle": False}
     logs = [train(x, y, **options).history for train in (plain.fit, lambda *args, **own: brimful.keras.fit(model, *args, **own))]
     states = [
@@ -193,21 +222,80 @@ def lost_copy(when):
     return {"begun": begun, "again": again, "same": logs[0] == logs[1] and states[0] == states[1]}
 
 
+def drawn_again(how):
+    """Batches that Keras draws from arrays, and a step that runs out of memory for real, as late as can be: how many batches were held, whether those
+    that were drawn again are the same, and whether all is as Keras leaves it.
+
+    how: "host", or "device" for batches that Keras has put there, as on a GPU; "written" for a callback that writes into the arrays.
+    """
+    from keras.src.backend.jax import trainer
+    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+    (x, y), weights, own = numbers(60), np.linspace(0.5, 2, 60), ArrayDataAdapter._get_iterator
+    plain, model = dense(), dense()
+    backend = api.job_of(model, "auto", "exact").backend
+    kept, held, begun = backend.kept, [], []
+    if how == "device":
+        trainer.JAXEpochIterator._get_iterator = lambda each: each._one_batch_ahead_iterator(each.data_adapter.get_jax_iterator())
+
+    def remembered(data, still):
+        given, source = kept(data, still)
+        held.append((jax_copy(given), source))
+        return given, source
+
+    def hear(*_):
+        begun.append(1)
+        if len(begun) == 5:
+            run_out()
+
+    def trained(fit, x, **options):
+        class Writes(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                x[10 * batch : 10 * batch + 10] = 1e6
+
+        np.random.seed(7)
+        callbacks = [Writes()] if how == "written" else []
+        return fit(x, y, sample_weight=weights, batch_size=10, verbose=0, callbacks=callbacks, shuffle=how != "written", **options).history
+
+    listen(backend, hear)
+    backend.kept = remembered
+    logs = [trained(plain.fit, x.copy()), trained(lambda *args, **given: brimful.keras.fit(model, *args, **given), x.copy())]
+    states = [[keras.ops.convert_to_numpy(value).tolist() for value in each.variables] for each in (plain, model)]
+    drawn = [(jax_copy(source.batch()), copy) for copy, source in held if hasattr(source, "batch")]
+    return {
+        "held": len(held) - len(drawn),
+        "drawn": len(drawn),
+        "alike": all(np.array_equal(left, right) for pair in drawn for left, right in zip(*pair)),
+        "failures": model.__dict__["_brimful_job"].kinds["train"].failures,
+        "put_back": ArrayDataAdapter._get_iterator is own,
+        "same": logs[0] == logs[1] and states[0] == states[1],
+    }
+
+
+def jax_copy(data):
+    """The arrays of a batch, as they are now."""
+    import jax
+
+    return [np.array(leaf) for leaf in jax.tree_util.tree_leaves(data)]
+
+
 def interrupted():
     """Ctrl-C in the middle of a lap, when the step was given its state: the steps that were taken, and whether all is as Keras leaves it."""
     (x, y), begun = numbers(60), []
     model, plain = dense(), dense()
     backend = api.job_of(model, "auto", "exact").backend
-    begin = backend.begin
 
-    def listened(*args):
-        begun.append(1)
-        result = begin(*args)
-        if len(begun) == 3:
-            raise KeyboardInterrupt
-        return result
+    def ended(function):
+        def listened(*args):
+            begun.append(1)
+            result = function(*args)
+            if len(begun) == 3:
+                raise KeyboardInterrupt
+            return result
 
-    backend.begin = listened
+        return listened
+
+    backend.begin, backend.go_on = ended(backend.begin), ended(backend.go_on)
     raised(KeyboardInterrupt, lambda: brimful.keras.fit(model, x, y, batch_size=10, verbose=0, shuffle=False))
     steps = int(model.optimizer.iterations.value)
     plain.fit(x[: 10 * steps], y[: 10 * steps], batch_size=10, verbose=0, shuffle=False)
@@ -309,6 +397,6 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, lost_copy, interrupted, fetched, loaded, resume)
+    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, lost_copy, drawn_again, interrupted, fetched, loaded, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

@@ -331,7 +331,8 @@ def wrap(made):
         setattr(backend, name, _failing(name, getattr(backend, name)))
     if BACKEND == "jax":
         backend.update = _failing("optimizer", backend.update)
-        backend.begin = _after_the_last(_failing("begun", backend.begin))
+        backend.begin = _after_the_last(_failing("begun", backend.begin), lambda made, values, *_: values.values())
+        backend.go_on = _after_the_last(_failing("begun", backend.go_on), lambda values, _: values)
     if MOMENTS.ahead:
         wrap_ahead(made, backend)
 
@@ -363,14 +364,14 @@ def wrap_ahead(made, backend):
     jax_ahead.failure = types.SimpleNamespace(is_out_of_memory=failure.is_out_of_memory, forget=forgotten)
 
 
-def _after_the_last(begin):
-    """When memory is taken away, no step runs any longer that would still give some back."""
+def _after_the_last(begin, state):
+    """When memory is taken away, no step runs any longer that would still give some back. state: what the last one leaves."""
 
-    def called(made, values, *args):
+    def called(*args):
         if MOMENTS.armed is not None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):
-                jax.block_until_ready([list(each) for each in values.values()])
-        return begin(made, values, *args)
+                jax.block_until_ready([list(each) for each in state(*args)])
+        return begin(*args)
 
     return called
 

@@ -287,17 +287,19 @@ def test_parts_are_cut_from_arrays_on_the_device(tmp_path):
     assert answer(case("parts_on_device", tmp_path=tmp_path, backend="jax")) == {"same": True}
 
 
-def test_states_on_jax_are_given_away_from_copy_to_copy(tmp_path):
+@pytest.mark.parametrize("data", ["short", "arrays", "generator"])
+def test_states_on_jax_are_given_away_from_copy_to_copy(tmp_path, data):
     """What a lap began with is held, what comes between is written over, and the training is Keras's to the last bit.
 
     The first step of a job is waited for; an epoch ends a lap, because Keras has the variables then; from the second one on, laps have four. A lap
-    that follows another one is not waited for: the state goes on in its place, and the copy is put aside.
+    that follows another one is not waited for: the state goes on in its place, and the copy is put aside. A lap of short steps goes on where
+    no batch is held for it.
     """
-    found = answer(case("in_laps", tmp_path=tmp_path, backend="jax"))
+    found = answer(case("in_laps", data, tmp_path=tmp_path, backend="jax"))
     assert found["same"] and not found["held"]
     assert found["copied"] == [*(True, False, False, False, False), *(True, False, False, False, False, False)]
     assert found["given"] == [not copied for copied in found["copied"]]
-    assert found["aside"] == [5 + 4]
+    assert found["aside"] == ([] if data == "arrays" else [5 + 4])
 
 
 @pytest.mark.parametrize(("when", "copied", "again"), [("at once", [True, False, False] * 2, 2), ("late", [True, *[False] * 5], 5)])
@@ -306,6 +308,14 @@ def test_a_lap_whose_copy_is_lost_is_taken_again_from_the_one_before(tmp_path, w
     that turns out to have failed leaves what the lap before began with, and all its batches."""
     found = answer(case("lost_copy", when, tmp_path=tmp_path, backend="jax"))
     assert found == {"begun": copied, "again": [again], "same": True}
+
+
+@pytest.mark.parametrize(("how", "drawn"), [("host", 5), ("device", 5), ("written", 0)])
+def test_batches_of_arrays_are_drawn_again_and_not_held(tmp_path, how, drawn):
+    """The first step of six is waited for, the last one fails, with all since the second: Keras's order, and its arrays as they were. Where a callback
+    writes into them, batches are held."""
+    found = answer(case("drawn_again", how, tmp_path=tmp_path, backend="jax"))
+    assert found == {"held": 5 - drawn, "drawn": drawn, "alike": True, "failures": 1, "put_back": True, "same": True}
 
 
 def test_an_interrupt_in_a_lap_loses_nothing(tmp_path):

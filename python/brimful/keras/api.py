@@ -52,6 +52,7 @@ def _asked(name: str, model: Any, args: tuple, memory: Any, allow: str, kwargs: 
     silent = kwargs.get("verbose", args[verbose_index] if len(args) > verbose_index else "auto") == 0
     with _taken_over(name, model, memory, allow, silent) as job:
         loading.counted(job, args, kwargs)
+        job.still = arrays.undisturbed(name, args, kwargs)
         args, kwargs = arrays.streamed(name, job, args, kwargs)
         answer = ORIGINAL[name](model, *args, **kwargs)
         job.finished()
@@ -103,7 +104,7 @@ def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bo
     finally:
         _running.discard(id(model))
         # The user's arrays are the user's to let go of.
-        job.rows = {}
+        job.rows, job.still = {}, False
         job.backend.rest()
         for name in functions:
             model.__dict__.pop(f"make_{name}", None)

@@ -3,6 +3,7 @@
 In: the arguments of `fit`, `evaluate` or `predict`. Out: the same, with numbers of rows in place of arrays that are too large. On
 TensorFlow Keras makes one tensor of each array and another of each batch; the numbers of the rows are shuffled and batched by Keras in
 the same order, and the rows are taken from the arrays where a part needs them. The other backends take batches from arrays as they are.
+Also: whether somebody may write into arrays while they are trained with.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import keras
 import numpy as np
 from keras import tree
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
+from keras.src.utils.python_utils import is_default
 
 from brimful.fitting import lines, memory
 
@@ -23,6 +25,8 @@ BATCH = 32
 SHARE = 0.25
 #: What numbers of rows go by among the inputs.
 KEY = "brimful rows of "
+#: What is called around each batch.
+HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
 
 class Rows:
@@ -67,16 +71,32 @@ def _large(value: Any, batch: int, room_bytes: int) -> bool:
     return total + 2 * total * min(1, batch / len(leaves[0])) > SHARE * room_bytes
 
 
+def undisturbed(name: str, args: tuple, kwargs: dict) -> bool:
+    """Whether nobody is called between the batches of an epoch who could write into the arrays that they are drawn from.
+
+    A callback may. Threads of the user's that write into arrays while they are trained with are not known here: what Keras trains with
+    would be chance then, too.
+    """
+    callbacks = (_bound(name, args, kwargs) or {}).get("callbacks") or []
+    return isinstance(callbacks, (list, tuple)) and all(is_default(getattr(each, hook, None)) for each in callbacks for hook in HOOKS)
+
+
+def _bound(name: str, args: tuple, kwargs: dict) -> dict | None:
+    """The arguments by their names; nothing where Keras says better what is wrong with them."""
+    try:
+        return inspect.signature(getattr(keras.Model, name)).bind(None, *args, **kwargs).arguments
+    except TypeError:
+        return None
+
+
 def streamed(name: str, job: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """The arguments, with numbers of rows for what is too large."""
     job.rows = {}
     if keras.backend.backend() != "tensorflow" or not job.backend.device.startswith("CPU"):
         return args, kwargs
     room = (job.wanted_bytes or job.backend.limit_bytes() or 0) - (job.backend.used_bytes() or 0)
-    try:
-        given = inspect.signature(getattr(keras.Model, name)).bind(job.model, *args, **kwargs).arguments
-    except TypeError:
-        # Keras says better what is wrong with them.
+    given = _bound(name, args, kwargs)
+    if given is None:
         return args, kwargs
     given = {key: value for key, value in given.items() if key not in ("self", "kwargs")}
     changed = _changed(name, job, given, room)

@@ -54,6 +54,8 @@ class Job:
         self.said: set = set()
         #: Arrays that stay where they are, by whose numbers of rows Keras passes.
         self.rows: dict[str, Any] = {}
+        #: Whether nobody is called between batches who could write into the arrays that they are made of.
+        self.still = False
         #: What earlier calls found out: plans by batch, and sizes that do not change.
         self.planned: dict = {}
         self._made_for = self._identity()
@@ -91,9 +93,7 @@ class Job:
 
     def stepped(self, rows: int, parts: int) -> None:
         """Such a step is done."""
-        progress = Progress()
-        progress.parts = parts
-        self._went_well(self.kinds["train"], rows, progress)
+        self._went_well(self.kinds["train"], rows, parts)
 
     def begins_again(self, before: int, interrupted: bool) -> None:
         """Such a step ran out of memory, or was interrupted, and is taken in the ordinary way now; so many before it once more, too."""
@@ -126,7 +126,7 @@ class Job:
                     raise
                 said = failure.forget(error)
             self._failed(kind, data, rows, progress, said)
-        self._went_well(kind, rows, progress)
+        self._went_well(kind, rows, progress.parts, progress.failures)
         return progress.logs
 
     def _train_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
@@ -185,7 +185,7 @@ class Job:
             else:
                 break
             self._failed(kind, data, rows, progress, said)
-        self._went_well(kind, rows, progress)
+        self._went_well(kind, rows, progress.parts, progress.failures)
         return progress.logs
 
     def _test_parts(self, kind: Kind, data: tuple, rows: int, progress: Progress) -> None:
@@ -228,7 +228,7 @@ class Job:
                     raise
                 said = failure.forget(error)
             self._failed(kind, data, rows, progress, said)
-        self._went_well(kind, rows, progress)
+        self._went_well(kind, rows, progress.parts, progress.failures)
         return self.backend.concatenate(progress.predictions)
 
     # What the kinds share.
@@ -424,10 +424,10 @@ class Job:
         self.said.add("numerics")
         return True
 
-    def _went_well(self, kind: Kind, rows: int, progress: Progress) -> None:
+    def _went_well(self, kind: Kind, rows: int, parts: int, failures: int = 0) -> None:
         kind.steps += 1
         before = kind.last_size = kind.size.size
-        kind.most_parts = max(kind.most_parts, progress.parts)
+        kind.most_parts = max(kind.most_parts, parts)
         verify = self.wanted_bytes is not None and kind.steps <= VERIFIED_STEPS
         if kind.size.size >= kind.size.asked and not kind.failures and not verify:
             # Nothing to find out; what it costs to ask would be the whole cost of this.
@@ -449,7 +449,7 @@ class Job:
             return
         # Where the result depends on the parts, they are not changed for a little more speed.
         room = None if self.findings else self.limit_bytes()
-        clean = peak if progress.failures == 0 else None
+        clean = peak if failures == 0 else None
         if kind.size.succeeded(largest if kind.size.size < rows else rows, clean, room):
             kind.grown_from = before
         self.backend.reset_peak()

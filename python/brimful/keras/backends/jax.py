@@ -23,6 +23,7 @@ from .. import batches, state, terms
 from ..batches import unpacked
 from . import jax_sizes
 from .jax_ahead import TRAIN, Ahead, Values
+from .jax_drawing import Drawing
 from .jax_fetching import Fetching
 from .jax_programs import Programs, concatenated
 
@@ -54,6 +55,7 @@ class Backend:
         self.ahead: Ahead | None = None
         self.promises = self._jax_device.platform != "cpu"
         self._fetching: Fetching | None = None
+        self._drawing: Drawing | None = None
         #: Where there is room for it, so many are begun before the first of them is done; none: each when the last one is done.
         self.runs_ahead = 0
         #: So many steps of whole batches may go by until the state is copied again; none: each is waited for, with a copy of its own.
@@ -98,7 +100,8 @@ class Backend:
         train = over(job.train, TRAIN)
         self.ahead = Ahead(self, job, train)
         if self._fetching is None:
-            self._fetching = Fetching(self._make_room)
+            self._drawing = Drawing()
+            self._fetching = Fetching(self._make_room, self._drawing)
         # Callbacks and the end of an epoch ask for the variables through this.
         self.model.__dict__["jax_state_sync"] = self.ahead.sync
         return {
@@ -162,7 +165,8 @@ class Backend:
     def _end_fetching(self) -> None:
         if self._fetching is not None:
             self._fetching.end()
-            self._fetching = None
+            self._drawing.end()
+            self._fetching = self._drawing = None
 
     def _make_room(self) -> None:
         """For a batch: steps that run may have failed, and what they would be taken again from is not needed when they have not."""
@@ -237,6 +241,27 @@ class Backend:
             return logs, self.values, parts
         finally:
             self.values, self.waits = {}, True
+
+    def go_on(self, values: tuple, data: Any) -> tuple:
+        """The same for a whole batch like the last one, from the state that the last one leaves: the program, and nothing else."""
+        name, step = self._joined()
+        after, logs = self._jitted(name, step, self._donated())(dict(zip(TRAIN, map(_listed, values))), unpacked(data))
+        return logs, after, 1
+
+    def kept(self, data: Any, still: bool) -> tuple:
+        """A batch that will not be waited for, and what it would be taken again from: itself, or what makes it once more.
+
+        Arrays that somebody may fill again, as a generator may, are copied: JAX's own copy would only be made some time later. They are not
+        put on the device here: the program does that in a tenth of the time.
+
+        still: whether nobody is called between batches who could write into the arrays that Keras draws from.
+        """
+        drawn = self._drawing.source(data) if still and self._drawing is not None else None
+        if drawn is not None:
+            return data, drawn
+        if any(isinstance(leaf, np.ndarray) for leaf in jax.tree_util.tree_leaves(data)):
+            data = jax.tree_util.tree_map(lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, data)
+        return data, data
 
     def copied(self, values: dict) -> dict:
         """The state to give away in place of this one; where none is given away, this one."""

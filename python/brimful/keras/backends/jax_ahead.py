@@ -6,12 +6,13 @@ parts began with; for whole batches, which leave the next state in the place of 
 is room for two, nobody waits for the copy either: what is held for the lap before is held until the copy is there. Whoever
 reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the first
 failure. Where there is room, whole batches are begun before the last one is done: to wait for each of many short steps would be a good part
-of them.
+of them. For the same reason a batch like the one before it in its lap is handed to the program with nothing looked at again.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import UserList, deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,8 @@ import numpy as np
 from brimful.fitting import failure
 
 from .. import batches
+from . import jax_sizes
+from .jax_drawing import Drawn
 
 #: The parts of the state, in the order of Keras's loop, and Keras's names for them.
 TRAIN = ("trainable", "non_trainable", "optimizer", "metrics")
@@ -86,11 +89,20 @@ class Lap:
     def __init__(self, state: tuple, steps: int, before: Lap | None = None) -> None:
         self.state = state
         #: So many more may be begun.
-        self.left = steps
+        self.left = self.steps = steps
+        self._began = time.monotonic()
+        #: Whether batches are held for it, which take memory.
+        self.holds = False
         #: The batches of those that are done.
         self.done: list = []
         #: The lap before, as long as nobody knows whether the state, a copy, came to be.
         self._before = before
+
+    def extend(self) -> None:
+        """Some more steps, if that costs little."""
+        if not self.holds and self.steps < jax_sizes.LAP_MOST_STEPS and time.monotonic() - self._began < jax_sizes.LAP_SECONDS:
+            self.left = min(jax_sizes.LAP_STEPS, jax_sizes.LAP_MOST_STEPS - self.steps)
+            self.steps += self.left
 
     def know(self) -> None:
         """All steps before this lap are done: whether its state is there. If not, both laps are one."""
@@ -106,10 +118,12 @@ class Begun:
 
     def __init__(self, lap: Lap, data: Any, rows: int) -> None:
         self.lap, self.data, self.rows, self.logs, self.after, self.parts = lap, data, rows, Logs(), None, 1
+        #: Whether one program makes all that it leaves: it is there together, or fails together.
+        self.joint = False
         #: Whether it was not even begun for another reason than memory.
         self.interrupted = False
         self.done = False
-        #: Whether the logs were read: what one program makes is there together, or fails together.
+        #: Whether the logs were read.
         self._read = False
         #: Held while the step runs.
         self._running = threading.Lock()
@@ -117,9 +131,12 @@ class Begun:
 
     def wait(self) -> None:
         """Until the device is done with it; raises what it failed with."""
-        # In parts the logs are there before the update is.
-        if not (self._read and self.parts == 1):
-            jax.block_until_ready([dict.copy(self.logs), *(list(part)[:1] for part in self.after if self.parts > 1)])
+        if not self.joint:
+            # The logs are there before the update is.
+            jax.block_until_ready([dict.copy(self.logs), *(list(part)[:1] for part in self.after)])
+        elif not self._read:
+            first = next(iter(dict.values(self.logs)), None)
+            jax.block_until_ready([list(part)[:1] for part in self.after] if first is None else first)
 
     def wait_elsewhere(self) -> None:
         """On another thread, where Keras shows its progress: a step that failed is the loop's to take again."""
@@ -150,21 +167,26 @@ class Ahead:
         #: What Keras was promised last, known by the first part of it, and what there is in its place, if steps were taken again.
         self._promised: Values | None = None
         self._after: tuple = ()
-        #: Whole batches go on in it.
+        #: Whole batches go on in it; of this shape were those of it, and of so many samples.
         self._lap: Lap | None = None
+        self._shape: list = []
+        self._rows = 0
 
     def step(self, values: tuple, iterator: Any) -> tuple:
         """One batch: its logs and the state after it, both perhaps to come."""
-        backend = self._backend
+        backend, lap = self._backend, self._lap
         data = next(iterator)
+        if lap is not None and lap.left and values[0] is self._promised and _shape(data) == self._shape:
+            given, held = backend.kept(data, self._job.still)
+            return self._begin(lap, held, self._rows, lambda: backend.go_on(values, given))
         if not (backend.promises or backend.lap_steps):
             return self._wait_for(self.current(values), data)
         rows = batches.rows(batches.unpacked(data)[0])
         if backend.lap_steps and self._job.goes_well(rows, whole=True):
-            return self._begin_whole(values, jax.tree_util.tree_map(_own, data), rows)
+            return self._begin_whole(values, data, rows)
         values = self.current(values)
         if backend.promises and self._job.goes_well(rows):
-            return self._begin(Lap(values, 1), values, data, rows)
+            return self._begin(Lap(values, 1), data, rows, self._looked_at(values, data, rows))
         return self._wait_for(values, data)
 
     def current(self, values: tuple) -> tuple:
@@ -210,17 +232,24 @@ class Ahead:
     def _begin_whole(self, values: tuple, data: Any, rows: int) -> tuple:
         """A whole batch: in the lap that the last one was in, or in a new one, from a copy of its state."""
         lap = self._lap
+        given, held = self._backend.kept(data, self._job.still)
         if lap is not None and values[0] is self._promised:
+            if not lap.left:
+                lap.extend()
             if not lap.left and self._backend.runs_ahead:
                 self._lap = lap = self._next(lap, values)
             if lap.left:
-                return self._begin(lap, values, data, rows)
+                return self._begin(lap, held, rows, self._looked_at(values, given, rows))
         values = self.current(values)
         if not self._backend.lap_steps:
             # A step before it has failed.
             return self._wait_for(values, data)
-        self._lap = Lap(values, self._backend.lap_steps)
-        return self._begin(self._lap, values, data, rows, copies=True)
+        self._lap, self._shape, self._rows = Lap(values, self._backend.lap_steps), _shape(data), rows
+        return self._begin(self._lap, held, rows, self._looked_at(values, given, rows, copies=True))
+
+    def _looked_at(self, values: tuple, data: Any, rows: int, copies: bool = False) -> Callable[[], tuple]:
+        """Begins a step in the job's way: a batch of any shape, whole or in parts."""
+        return lambda: self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data), rows, copies)
 
     def _next(self, lap: Lap, values: tuple) -> Lap:
         """The lap after this one, before its last step is done; this one if there is no room."""
@@ -233,11 +262,14 @@ class Ahead:
             return lap
         return Lap(tuple(copy[name] for name in TRAIN), self._backend.lap_steps, lap)
 
-    def _begin(self, lap: Lap, values: tuple, data: Any, rows: int, copies: bool = False) -> tuple:
-        begun = Begun(lap, data, rows)
+    def _begin(self, lap: Lap, held: Any, rows: int, begin: Callable[[], tuple]) -> tuple:
+        """One step more; held: the batch that it would be taken again from."""
+        begun = Begun(lap, held, rows)
         lap.left -= 1
+        lap.holds = lap.holds or not isinstance(held, Drawn)
         try:
-            logs, after, begun.parts = self._backend.begin(self._job, dict(zip(TRAIN, values)), batches.unpacked(data), rows, copies)
+            logs, after, begun.parts = begin()
+            begun.joint = self._backend.joint and begun.parts == 1
             dict.update(begun.logs, logs)
             begun.after = tuple(Values(after[name]) for name in TRAIN)
         except BaseException as error:
@@ -252,13 +284,18 @@ class Ahead:
         loop = threading.get_ident()
         begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         self._begun.append(begun)
-        if begun.after is None:
+        if begun.after is None or not dict.__len__(begun.logs):
+            # Refused; or a model without logs, whose state the next step will be given.
             self._settle()
         # Not before this one is begun: right after a state was let go, to begin a program took half as long again (on an H200).
         while len(self._begun) > self._most_begun():
             self._settle(self._begun[0])
-        self._promise(begun.after[0], begun.after)
-        return begun.logs, begun.after
+        after = begun.after
+        self._promise(after[0], after)
+        if begun.joint:
+            # It was given to the next step by the time this one is looked at: the arrays are empty, and many.
+            begun.after = ()
+        return begun.logs, after
 
     def _most_begun(self) -> int:
         return max(int(self._backend.promises), self._backend.runs_ahead - 1)
@@ -319,12 +356,11 @@ class Ahead:
             dict.update(begun.logs, logs)
             self._begun.popleft().end()
 
-    def _taken_again(self, lap: Lap, data: Any) -> tuple:
-        logs, lap.state = self._train(lap.state, iter([data]))
+    def _taken_again(self, lap: Lap, held: Any) -> tuple:
+        logs, lap.state = self._train(lap.state, iter([held.batch() if isinstance(held, Drawn) else held]))
         return logs, lap.state
 
 
-def _own(leaf: Any) -> Any:
-    """An array that nobody else writes into: a generator may fill the same one again. JAX's own copy would only be made some time later.
-    It is not put on the device here: the program does that in a tenth of the time."""
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+def _shape(data: Any) -> list:
+    """Batches of the same shape have the same rows, and the same program."""
+    return [getattr(leaf, "shape", None) for leaf in jax.tree_util.tree_leaves(data)]

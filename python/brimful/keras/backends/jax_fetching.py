@@ -18,6 +18,8 @@ from keras.src.backend.jax import trainer
 
 from brimful.fitting import failure
 
+from .jax_drawing import Drawing
+
 #: Before each further try: others may hold the memory for a moment. JAX itself has waited ten seconds by then.
 PAUSES_SECONDS = (0.0, 1.0, 5.0)
 
@@ -25,8 +27,8 @@ PAUSES_SECONDS = (0.0, 1.0, 5.0)
 class Fetching:
     """Keras's way to the device, with patience."""
 
-    def __init__(self, make_room: Callable[[], None]) -> None:
-        self._make_room = make_room
+    def __init__(self, make_room: Callable[[], None], drawing: Drawing) -> None:
+        self._make_room, self._drawing = make_room, drawing
         self._own = getattr(trainer, "_distribute_data", None)
         if self._own is not None:
             trainer._distribute_data = self._fetch
@@ -51,4 +53,6 @@ class Fetching:
     def _send(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         # Where somebody has put in a function of their own, or says where the arrays are to lie, that is what counts.
         is_plain = self._own.__module__ == trainer.__name__ and not args and not kwargs and keras.distribution.distribution() is None
-        return jax.device_put(data) if is_plain else self._own(data, *args, **kwargs)
+        sent = jax.device_put(data) if is_plain else self._own(data, *args, **kwargs)
+        self._drawing.sent(data, sent)
+        return sent

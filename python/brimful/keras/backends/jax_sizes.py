@@ -13,12 +13,15 @@ from brimful.fitting import failure, sizing
 
 from .. import batches
 
-#: Steps from one copy of the state to the next at most: what a copy costs is then a small part of a step, and a failure costs as many again. A choice.
+#: Steps from one copy of the state to the next: what a copy costs is then a small part of a step, and a failure costs as many again. A choice.
 LAP_STEPS = 32
+#: Where no batch is held for them, a lap goes on until it took so long, or had so many steps: on an H200 a copy took more than a millisecond, a good
+#: part of 32 steps of one. A choice, too: what a failure costs is then a blink.
+LAP_SECONDS = 0.25
+LAP_MOST_STEPS = 256
 #: The batches of those steps may take this share of the room, a choice: what short steps need is small.
 LAP_SHARE = 1 / 16
-#: So many are begun on a GPU before the first of them is done: it has work while the host is woken up. All batches of those that run are held beside
-#: those of the lap, and with each place in memory that a GPU finds a batch in, it takes longer to begin a program (on an H200, 0.15 ms for 64 of them).
+#: So many are begun on a GPU before the first of them is done: it has work while the host is woken up. With eight, short steps on an H200 were slower.
 GPU_AHEAD_STEPS = 4
 
 #: Programs that are compiled at most to find the size; each takes as long as the first step.
