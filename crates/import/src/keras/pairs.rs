@@ -50,11 +50,29 @@ impl Cx<'_, '_> {
             return Ok(());
         }
         let (at, tensor) = if left < right { (0, a) } else { (1, b) };
+        inputs[at] = self.at_batch(tensor)?;
+        Ok(())
+    }
+
+    /// What every sample has for every other one, times the samples: weighted sums of them. The samples are taken for what they are at the
+    /// batch that was asked for, so that the two can be multiplied.
+    pub(super) fn weigh_samples(&mut self, inputs: &mut [TensorId]) -> Result<()> {
+        let [a, b] = *inputs else { return Ok(()) };
+        let (weights, samples) = (self.shape(a), self.shape(b));
+        let batch = self.builder.options.batch.max(1);
+        let pairs = self.builder.model.batch_meets_itself && weights.dims.last() == Some(&batch);
+        if pairs && samples.rank() == 2 && self.batch_axis(b) == Some(0) && samples.dims[0] == 1 && batch > 1 {
+            inputs[1] = self.at_batch(b)?;
+        }
+        Ok(())
+    }
+
+    /// A tensor of samples, as a fixed one of the batch that was asked for.
+    fn at_batch(&mut self, tensor: TensorId) -> Result<TensorId> {
         let axis = self.batch_axis(tensor).unwrap_or(0);
         let shape = Shape { batched: false, ..self.shape(tensor) };
         let shape = self.meets_itself(shape, axis);
         let dtype = self.dtype(tensor);
-        inputs[at] = self.op_to(OpKind::Reshape, &[tensor], shape, dtype, &[])?;
-        Ok(())
+        self.op_to(OpKind::Reshape, &[tensor], shape, dtype, &[])
     }
 }

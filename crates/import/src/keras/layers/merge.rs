@@ -26,7 +26,8 @@ pub(in super::super) fn broadcast(a: &Shape, b: &Shape) -> Option<Shape> {
 }
 
 fn elementwise<'d>(cx: &mut Cx<'_, 'd>, kind: Merge) -> Result<Value<'d>> {
-    let inputs = cx.inputs();
+    let mut inputs = cx.inputs();
+    cx.broadcast_pairs(&mut inputs)?;
     let Some((first, rest)) = inputs.split_first() else {
         return cx.fail("it is called without a list of tensors");
     };

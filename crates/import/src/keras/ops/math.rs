@@ -221,8 +221,12 @@ pub(super) fn normalize<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'
 }
 
 pub(super) fn matmul<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
-    let inputs = cx.args.tensors();
-    let shapes = operands(cx, &["x1", "x2"]);
+    let mut inputs = cx.args.tensors();
+    let mut shapes = operands(cx, &["x1", "x2"]);
+    if shapes.len() == inputs.len() {
+        cx.weigh_samples(&mut inputs)?;
+        shapes = inputs.iter().map(|&input| cx.shape(input)).collect();
+    }
     let [a, b] = &shapes[..] else { return guess(cx, hints) };
     if a.rank() < 2 || b.rank() < 2 {
         return guess(cx, hints);
