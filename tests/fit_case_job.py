@@ -223,18 +223,19 @@ def lost_copy(when):
 
 
 def drawn_again(how):
-    """Batches that Keras draws from arrays, and a step that runs out of memory for real, as late as can be: how many batches were held, whether those
-    that were drawn again are the same, and whether all is as Keras leaves it.
+    """Batches that Keras draws from arrays, and a step that runs out of memory for real, as late as can be; each batch that is drawn again finds no
+    memory, either, at first: how many batches were held, whether those that were drawn again are the same, and whether all is as Keras leaves it.
 
     how: "host", or "device" for batches that Keras has put there, as on a GPU; "written" for a callback that writes into the arrays.
     """
+    from brimful.keras.backends.jax_drawing import Drawn
     from keras.src.backend.jax import trainer
     from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
     (x, y), weights, own = numbers(60), np.linspace(0.5, 2, 60), ArrayDataAdapter._get_iterator
     plain, model = dense(), dense()
     backend = api.job_of(model, "auto", "exact").backend
-    kept, held, begun = backend.kept, [], []
+    kept, held, begun, again, batch = backend.kept, [], [], [], Drawn.batch
     if how == "device":
         trainer.JAXEpochIterator._get_iterator = lambda each: each._one_batch_ahead_iterator(each.data_adapter.get_jax_iterator())
 
@@ -248,6 +249,12 @@ def drawn_again(how):
         if len(begun) == 5:
             run_out()
 
+    def drawn_at_last(each):
+        again.append(1)
+        if len(again) % 2:
+            np.empty(1 << 60, "uint8")
+        return batch(each)
+
     def trained(fit, x, **options):
         class Writes(keras.callbacks.Callback):
             def on_train_batch_end(self, batch, logs=None):
@@ -258,13 +265,14 @@ def drawn_again(how):
         return fit(x, y, sample_weight=weights, batch_size=10, verbose=0, callbacks=callbacks, shuffle=how != "written", **options).history
 
     listen(backend, hear)
-    backend.kept = remembered
+    backend.kept, Drawn.batch = remembered, drawn_at_last
     logs = [trained(plain.fit, x.copy()), trained(lambda *args, **given: brimful.keras.fit(model, *args, **given), x.copy())]
     states = [[keras.ops.convert_to_numpy(value).tolist() for value in each.variables] for each in (plain, model)]
-    drawn = [(jax_copy(source.batch()), copy) for copy, source in held if hasattr(source, "batch")]
+    drawn = [(jax_copy(batch(source)), copy) for copy, source in held if hasattr(source, "batch")]
     return {
         "held": len(held) - len(drawn),
         "drawn": len(drawn),
+        "tries": len(again),
         "alike": all(np.array_equal(left, right) for pair in drawn for left, right in zip(*pair)),
         "failures": model.__dict__["_brimful_job"].kinds["train"].failures,
         "put_back": ArrayDataAdapter._get_iterator is own,

@@ -347,7 +347,7 @@ class Job:
         kind.failures += 1
         progress.failures += 1
         if progress.kept is not None:
-            self._restored(lambda: self.backend.put_back(progress.kept))
+            self.restored(lambda: self.backend.put_back(progress.kept))
             progress.kept = None
         self.backend.release()
         self._undo()
@@ -397,9 +397,9 @@ class Job:
 
     def _undo(self) -> None:
         """Puts back what a failed update changed."""
-        self._restored(self.backend.undo)
+        self.restored(self.backend.undo)
 
-    def _restored(self, put_back: Callable[[], None]) -> None:
+    def restored(self, put_back: Callable[[], None]) -> None:
         """Puts something back, even if others hold the memory for a while: until then the model is neither old nor new."""
         for pause in (*PAUSES_SECONDS, *UNDO_SECONDS):
             try:

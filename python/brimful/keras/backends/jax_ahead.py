@@ -357,7 +357,11 @@ class Ahead:
             self._begun.popleft().end()
 
     def _taken_again(self, lap: Lap, held: Any) -> tuple:
-        logs, lap.state = self._train(lap.state, iter([held.batch() if isinstance(held, Drawn) else held]))
+        data = [held]
+        if isinstance(held, Drawn):
+            # There may be no memory on the host for it at this moment.
+            self._job.restored(lambda: data.__setitem__(0, held.batch()))
+        logs, lap.state = self._train(lap.state, iter(data))
         return logs, lap.state
 
 
