@@ -329,3 +329,14 @@ fn keras_2_files_are_read_with_a_note() {
     assert_eq!(weight(&model, "multi_head_attention/query", "kernel"), [8, 2, 4]);
     assert!(!model.ops.iter().any(|op| matches!(op.kind, OpKind::Reduce { kind: Reduction::Index })));
 }
+
+#[test]
+fn fourier_transforms_and_functions_of_their_input_are_known() {
+    let transformed = model("keras_measured/fourier.keras");
+    let count = |model: &Model, kind: &OpKind| model.ops.iter().filter(|op| op.kind == *kind).count();
+    assert!(transformed.notes.is_empty());
+    assert_eq!(count(&transformed, &OpKind::Fourier), 4);
+    assert_eq!(count(&transformed, &OpKind::Filled), 4);
+    let sines = model("keras_measured/tent.keras");
+    assert_eq!(count(&sines, &OpKind::Activation(Activation::Curve)), 4);
+}
