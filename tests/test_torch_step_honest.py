@@ -223,3 +223,31 @@ def test_what_could_not_be_tried_is_not_called_the_same(capfd):
     model.most = 6
     step(batch)
     assert step.exact and "same gradients" in step.summary()
+
+
+@pytest.mark.parametrize("where", ["around", "inside", "needed"])
+def test_autocast_does_not_hide_that_parts_add_up(where):
+    """Weights in float32 and results in bfloat16: what is a matter of rounding there is no other loss. A model may need it, too."""
+    torch.manual_seed(0)
+
+    class Inside(Made):
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return super().forward(x)
+
+    model = (Inside if where == "inside" else Made)(lambda _, x: x)
+    step = brimful.torch.Step(model, nn.CrossEntropyLoss(), sgd(model))
+    x = torch.randn(16, 4, dtype=torch.bfloat16 if where == "needed" else torch.float32)
+    with torch.autocast("cpu", torch.bfloat16, enabled=where != "inside"):
+        step((x, torch.randint(0, 2, (16,))))
+    assert step.split_steps == 1 and step.exact
+
+
+def test_autocast_does_not_make_a_root_a_sum():
+    """Three digits would not show it: six samples are tried with all there are."""
+    torch.manual_seed(0)
+    model = Made(lambda _, x: x)
+    step = brimful.torch.Step(model, lambda outputs, batch: (outputs - batch[1]).pow(2).mean().sqrt(), sgd(model))
+    with torch.autocast("cpu", torch.bfloat16):
+        step((torch.randn(16, 4), 100 + torch.randn(16, 2)))
+    assert step.split_steps == 0

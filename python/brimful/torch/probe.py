@@ -108,7 +108,9 @@ def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: A
     if place is not None and place.moves(batch):
         few = place.moved(few)
     with _as_before(model):
-        trials = _ungraphed(lambda: [_tried(model, loss, variant, wanted) for variant in _variants(model, loss, few)])
+        variants = _variants(model, loss, few)
+        kind = device_of(model).type
+        trials = _with_all_digits(kind, lambda: _ungraphed(lambda: [_tried(model, loss, variant, wanted) for variant in variants]))
         fitting = _holding(candidates, trials)
         noisy = (fitting is None or not all(trial.agree for trial in trials)) and _is_noisy(model, loss, few, wanted, trials[0].tolerance)
     note = None if all(trial.asked is not None for trial in trials) else VALUES_ONLY
@@ -122,6 +124,19 @@ def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: A
     if fitting is None:
         raise CannotSplit(NOT_A_SUM)
     return Settled(fitting, note=note)
+
+
+def _with_all_digits(kind: str, run: Callable[[], Any]) -> Any:
+    """Without the user's autocast where that works: it leaves three digits, with which almost any sum adds up, or none does."""
+    if torch.is_autocast_enabled(kind):
+        try:
+            with torch.autocast(kind, enabled=False):
+                return run()
+        except Exception as error:
+            if failure.is_out_of_memory(error):
+                raise
+            failure.forget(error)
+    return run()
 
 
 def _ungraphed(run: Callable[[], Any]) -> Any:
@@ -170,7 +185,11 @@ def _tried(model: torch.nn.Module, loss: Any, few: Any, total: int) -> Trial:
     whole = valued(loss, outputs, few, left)
     asked = _asked(model, loss, outputs, few, [(0, total), *bounds], total)
     # Models of transformers compute the loss in float32, whatever their weights are.
-    tolerance = _tolerance({whole.dtype, *(p.dtype for p in model.parameters() if p.is_floating_point())})
+    kinds = {whole.dtype, *(p.dtype for p in model.parameters() if p.is_floating_point())}
+    # Under autocast, the user's or one inside of the model, results have fewer digits than weights.
+    kinds |= {tensor.dtype for tensor in parts.leaves(_tensors(outputs)) if tensor.is_floating_point()}
+    kind = device_of(model).type
+    tolerance = _tolerance(kinds | ({torch.get_autocast_dtype(kind)} if torch.is_autocast_enabled(kind) else set()))
     losses, agree = [], True
     for (begin, _), piece in zip(bounds, pieces):
         apart, value = forward(model, loss, piece)
