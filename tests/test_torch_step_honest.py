@@ -1,5 +1,6 @@
 """`brimful.torch.Step` calls nothing exact that is not or was not tried out, refuses nothing that may be split, and keeps no copy past its step."""
 
+import collections
 import random
 
 import pytest
@@ -251,3 +252,28 @@ def test_autocast_does_not_make_a_root_a_sum():
     with torch.autocast("cpu", torch.bfloat16):
         step((torch.randn(16, 4), 100 + torch.randn(16, 2)))
     assert step.split_steps == 0
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_parts_of_a_mapping_are_of_its_kind(frozen):
+    """A loss may read attributes of a batch, as those of tokenizers have them. One that lets nothing be written goes on as a dict."""
+
+    class Batch(collections.UserDict):
+        def __getattr__(self, name):
+            return self.__dict__["data"][name]
+
+        def __setitem__(self, name, value):
+            assert not frozen or name not in self.data
+            super().__setitem__(name, value)
+
+    model = Made(lambda _, x: x)
+    batch = Batch(x=torch.randn(16, 4), y=torch.randn(16, 2))
+    loss = (
+        (lambda outputs, batch: (outputs - batch["y"]).pow(2).mean())
+        if frozen
+        else (lambda outputs, batch: (outputs - batch.y).pow(2).mean())
+    )
+    step = brimful.torch.Step(model, loss, sgd(model))
+    step(batch)
+    assert step.split_steps == 1 and batch["y"].shape == (16, 2)
+    assert {type(part) for part in brimful.torch.split(batch, 4)} == {dict if frozen else Batch}

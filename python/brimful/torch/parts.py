@@ -6,6 +6,7 @@ is copied. The batch dimension is the first; tensors that do not share it, and e
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
@@ -34,12 +35,25 @@ def mapped(batch: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     if isinstance(batch, torch.Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {name: mapped(value, change) for name, value in batch.items()}
+        return _alike(batch, {name: mapped(value, change) for name, value in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(mapped(value, change) for value in batch))
     if isinstance(batch, (tuple, list)):
         return type(batch)(mapped(value, change) for value in batch) if type(batch) in (tuple, list) else [mapped(v, change) for v in batch]
     return batch
+
+
+def _alike(batch: Mapping, values: dict) -> Mapping:
+    """A mapping of the batch's own kind: a loss may read `batch.labels`, as tokenizers' batches allow."""
+    if type(batch) is dict:
+        return values
+    try:
+        same = copy.copy(batch)
+        for name, value in values.items():
+            same[name] = value
+    except Exception:  # noqa: BLE001 -- a mapping that cannot be copied, or does not let itself be changed
+        return values
+    return same
 
 
 def rows(batch: Any) -> int:
