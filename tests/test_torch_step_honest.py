@@ -277,3 +277,8 @@ def test_parts_of_a_mapping_are_of_its_kind(frozen):
     step(batch)
     assert step.split_steps == 1 and batch["y"].shape == (16, 2)
     assert {type(part) for part in brimful.torch.split(batch, 4)} == {dict if frozen else Batch}
+
+
+def test_accumulate_says_that_a_batch_is_empty():
+    with pytest.raises(ValueError, match="the batch has no samples"):
+        brimful.torch.accumulate(torch.zeros(0, 4), 4, torch.sum)

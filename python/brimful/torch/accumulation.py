@@ -41,6 +41,8 @@ def accumulate(
         raise ValueError(f"reduction is '{reduction}': write mean or sum")
     rule = SUM if reduction == "sum" else SAMPLES if normalize is None else Rule("what normalize= counts", normalize)
     pieces = list(parts.split(batch, size))
+    if not pieces:
+        raise ValueError("the batch has no samples")
     counts = rule.counts(pieces)
     if sum(counts) == 0:
         return math.nan
