@@ -36,7 +36,7 @@ def gated_patches(keras):
 
 
 def dilated_backbone(keras):
-    """DeepLabV3+ on a ResNet50 that is trained with it."""
+    """DeepLabV3+ on a ResNet50 that is trained with it, made again from its configuration: the unused last stage would stay in memory."""
     L = keras.layers
     backbone = keras.applications.ResNet50(weights=None, include_top=False, input_shape=(128, 128, 3))
 
@@ -51,7 +51,8 @@ def dilated_backbone(keras):
     x = L.UpSampling2D(4, interpolation="bilinear")(block(L.Concatenate()(branches), size=1))
     x = L.Concatenate()([x, block(backbone.get_layer("conv2_block3_2_relu").output, 48, 1)])
     x = L.UpSampling2D(4, interpolation="bilinear")(block(block(x)))
-    return keras.Model(backbone.input, L.Conv2D(21, 1)(x))
+    model = keras.Model(backbone.input, L.Conv2D(21, 1)(x))
+    return keras.Model.from_config(model.get_config())
 
 
 def cycle(keras):
