@@ -108,9 +108,10 @@ accuracy-doc: build package ## Write that comparison into docs/ and its summary 
 	mv target/accuracy.md docs/accuracy_torch.md
 
 fuzz: ## Feed the importers and explain broken files for a minute each (needs cargo-fuzz and a nightly toolchain)
-	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/torch_snapshot fuzz/corpus/explain
+	mkdir -p fuzz/corpus/keras_json fuzz/corpus/keras_archive fuzz/corpus/keras_hdf5 fuzz/corpus/torch_snapshot fuzz/corpus/explain
 	cp fixtures/models/keras_extra/*.json fuzz/corpus/keras_json
 	cp fixtures/models/keras_extra/*.keras fuzz/corpus/keras_archive
+	cp fixtures/models/keras_hdf5/*.h5 fuzz/corpus/keras_hdf5
 	cp fixtures/snapshots/*.pickle fuzz/corpus/torch_snapshot
 	find fixtures/logs -name '*.log' -size -8k -exec cp {} fuzz/corpus/explain \;
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \

@@ -24,8 +24,8 @@ MODEL is one of
                    $BRIMFUL_PYTHON, else the one that has this command, else
                    the active virtual environment's, else python3
   config.json      of transformers, or a folder with one: built without weights
-  model.keras      written by model.save('model.keras'), or the text of
-                   model.to_json(). Only its layers are read, not its weights
+  model.keras      written by model.save('model.keras'), an older model.h5, or
+                   the text of model.to_json(). Its weights are not read
   snapshot.pickle  from torch.cuda.memory._dump_snapshot('snapshot.pickle')
 
 Exit codes:

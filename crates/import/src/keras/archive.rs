@@ -1,6 +1,6 @@
-//! What a file is, by its first bytes, and the text inside a `.keras` archive.
+//! What a file is, by its first bytes, and the text inside a `.keras` archive or an `.h5` file.
 //!
-//! In: bytes. Out: the bytes of `config.json` and, from an archive, the Keras version. Weights are never read: their shapes
+//! In: bytes. Out: the model's configuration and, from an archive or an `.h5` file, the Keras version. Weights are never read: their shapes
 //! follow from the configuration. What an archive's directory says about sizes is not believed: bytes are counted.
 
 use std::io::{Cursor, Read};
@@ -8,6 +8,7 @@ use std::io::{Cursor, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
+use super::hdf5;
 use super::json::{self, Json};
 use crate::error::{ImportError, Result};
 
@@ -28,6 +29,9 @@ pub(super) struct Texts {
 pub(super) fn read(bytes: &[u8]) -> Result<Texts> {
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return read_zip(bytes);
+    }
+    if bytes.starts_with(hdf5::SIGNATURE) {
+        return read_hdf5(bytes);
     }
     if let Some((kind, advice)) = foreign(bytes) {
         return Err(ImportError::Foreign { kind, advice });
@@ -62,10 +66,7 @@ fn read_zip(bytes: &[u8]) -> Result<Texts> {
             return Err(ImportError::Foreign { kind: "a zipped TensorFlow SavedModel", advice: REBUILD });
         }
         if names(&archive, "model.weights.h5") {
-            return Err(ImportError::Foreign {
-                kind: "a weights file",
-                advice: "it holds no layers; save the whole model with model.save('model.keras')",
-            });
+            return Err(ImportError::Foreign { kind: "a weights file", advice: SAVE_WHOLE });
         }
         return Err(ImportError::Unrecognised { found: "a zip archive without config.json".to_owned() });
     }
@@ -78,6 +79,34 @@ fn read_zip(bytes: &[u8]) -> Result<Texts> {
         keras_version = metadata.get("keras_version").and_then(Json::as_str).map(str::to_owned);
     }
     Ok(Texts { config, entry: "config.json", keras_version })
+}
+
+/// Keras 2's usual file, which Keras 3 still writes: what `.keras` archives have in files of their own stands in attributes.
+fn read_hdf5(bytes: &[u8]) -> Result<Texts> {
+    let Some(texts) = hdf5::root_texts(bytes) else {
+        return Err(ImportError::Foreign { kind: "an HDF5 file (.h5)", advice: RESAVE });
+    };
+    let text = |name: &str| texts.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let Some(config) = text("model_config") else {
+        return Err(ImportError::Foreign {
+            kind: "an HDF5 file without a model's configuration, such as weights alone",
+            advice: SAVE_WHOLE,
+        });
+    };
+    if config.len() > MAX_CONFIG {
+        return Err(ImportError::TooLarge { what: "model_config".to_owned(), limit: "64 MiB".to_owned() });
+    }
+    let mut config = json::parse(config, "model_config")?;
+    if let (Json::Object(entries), Some(training)) = (&mut config, text("training_config")) {
+        let mut training = json::parse(training, "training_config")?;
+        let optimizer = training.take("optimizer_config").unwrap_or(Json::Null);
+        if let Json::Object(settings) = &mut training {
+            settings.push(("optimizer".into(), optimizer));
+        }
+        entries.push(("compile_config".into(), training));
+    }
+    let keras_version = text("keras_version").and_then(|text| std::str::from_utf8(text).ok()).map(str::to_owned);
+    Ok(Texts { config, entry: "model_config", keras_version })
 }
 
 fn entry(archive: &mut ZipArchive<Cursor<&[u8]>>, name: &str, limit: usize, limit_text: &str) -> Result<Vec<u8>> {
@@ -99,6 +128,8 @@ fn archive_error(entry: &str, error: &ZipError) -> ImportError {
 
 const RESAVE: &str = "load it in Keras and save it again with model.save('model.keras')";
 
+const SAVE_WHOLE: &str = "it holds no layers; save the whole model with model.save('model.keras')";
+
 /// A SavedModel has lost its layers: Keras 3 loads it for inference only.
 const REBUILD: &str = "save the model itself with model.save('model.keras'), not its export";
 
@@ -108,9 +139,6 @@ const NAME_CODE: &str = "it holds weights but no graph of layers; name the code 
 
 /// Files of other kinds that people have at hand, by their first bytes.
 fn foreign(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    if bytes.starts_with(b"\x89HDF\r\n\x1a\n") {
-        return Some(("an HDF5 file (.h5)", RESAVE));
-    }
     // A pickle of protocol 2 or later, which torch.save wrote before it wrote zip archives.
     if bytes.len() > 2 && bytes[0] == 0x80 && (2..=5).contains(&bytes[1]) {
         return Some(("a Python pickle, such as an old PyTorch checkpoint", NAME_CODE));

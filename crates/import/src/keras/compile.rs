@@ -28,7 +28,8 @@ fn optimizer_config(json: &Json) -> Option<OptimizerConfig> {
     if let Json::Str(name) = json {
         return Some(OptimizerConfig::named(name));
     }
-    let class = json.get("class_name")?.as_str()?;
+    // Keras 2 puts the name of a package in front: Custom>Adam.
+    let class = json.get("class_name")?.as_str()?.rsplit('>').next()?;
     let empty = Json::Null;
     let config = json.get("config").unwrap_or(&empty);
     if class == "LossScaleOptimizer" {

@@ -13,6 +13,7 @@ mod custom;
 mod cx;
 mod einsum;
 mod graph;
+mod hdf5;
 mod json;
 mod layers;
 mod ops;
