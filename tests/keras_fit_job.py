@@ -172,6 +172,7 @@ if __name__ == "__main__":
         # Their functions come from this file, as a module.
         import keras_coupled_checks
         import keras_fit_checks
+        import keras_kept_checks
 
-        for one in (*keras_fit_checks.CHECKS, *keras_coupled_checks.CHECKS):
+        for one in (*keras_fit_checks.CHECKS, *keras_coupled_checks.CHECKS, *keras_kept_checks.CHECKS):
             check(one.__name__, one)

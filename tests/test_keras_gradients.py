@@ -205,3 +205,8 @@ def test_what_is_exact_is_called_so(backend, name):
     assert found["parts"] == 3 and not found["codes"], found
     assert "same gradients" in found["said"]
     assert found.get("weights", 0.0) <= 1e-5
+
+
+def test_several_steps_at_once_are_refused_as_keras_does():
+    """On PyTorch; to go on would lose all batches but the first."""
+    assert "must be 1 with the PyTorch backend" in result("torch", "several_steps_are_refused")["said"]

@@ -45,6 +45,11 @@ class Backend:
 
     def functions(self, job: Any) -> dict:
         """What Keras's loop calls for each batch, by the names it has there."""
+        if self.model.steps_per_execution > 1:
+            # Keras says so where it makes these: it passes as many batches at once, of which all but the first would be lost.
+            raise ValueError(
+                f"`steps_per_execution` must be 1 with the PyTorch backend. Received: steps_per_execution={self.model.steps_per_execution}"
+            )
 
         def without_gradients(one: Any) -> Any:
             def function(data: list) -> Any:
