@@ -60,6 +60,7 @@ FIT = (
     "larger_parts_are_said_when_they_begin",
     "nothing_is_left",
     "several_steps_at_once",
+    "masked_metrics",
 )
 #: What must not be taken in parts, and what is said about it.
 FORBIDDEN = {

@@ -96,6 +96,13 @@ def moving_averages(model: Any, share: Any) -> Iterator[None]:
             layer.momentum = momentum
 
 
+def drop_masks(y_pred: Any) -> None:
+    """Takes the masks off. On JAX predictions leave Keras's gradient without them: its metrics count masked steps in training."""
+    for leaf in tree.flatten(y_pred):
+        if leaf is not None and backend.get_keras_mask(leaf) is not None:
+            backend.set_keras_mask(leaf, None)
+
+
 def with_masks(y_pred: Any) -> list:
     """Predictions and the masks that Keras hangs on them: they are lost where a tensor leaves its graph."""
     return [y_pred, tree.map_structure(lambda leaf: backend.get_keras_mask(leaf), y_pred)]

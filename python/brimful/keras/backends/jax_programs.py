@@ -53,6 +53,7 @@ class Programs:
                 loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
                 self.model._loss_tracker.update_state(loss, sample_weight=rows)
                 scaled = self.model.optimizer.scale_loss(loss)
+                state.drop_masks(y_pred)
                 logs = self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
             return scaled, (self._after(scope, "non_trainable", inside), self._after(scope, "metrics", inside), logs)
 
@@ -106,6 +107,8 @@ class Programs:
         x, y, weights = data
         y_pred = self._forward(x, training=training)
         loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, training, share, counts)
+        if training:
+            state.drop_masks(y_pred)
         if not collect:
             self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
         return loss, losses, state.with_masks(y_pred) if collect else None
