@@ -46,6 +46,17 @@ def several_steps_are_refused():
     return {"said": said[0]}
 
 
-CHECKS = [masked_metrics]
+def no_slots_without_training():
+    """Adam's state is twice as large as the model: what only evaluates has none where Keras makes none."""
+    (x, y), made = arrays(), []
+    for evaluate in (ORIGINAL["evaluate"], brimful.keras.evaluate):
+        model = network(optimizer="adam")
+        evaluate(model, x, y, batch_size=BATCH, verbose=0)
+        made.append(len(model.optimizer.variables))
+    brimful.keras.fit(model, x, y, batch_size=BATCH, verbose=0)
+    return {"made": made, "after": len(model.optimizer.variables)}
+
+
+CHECKS = [masked_metrics, no_slots_without_training]
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

@@ -211,3 +211,10 @@ def test_what_is_exact_is_called_so(backend, name):
 def test_several_steps_at_once_are_refused_as_keras_does():
     """On PyTorch; to go on would lose all batches but the first."""
     assert "must be 1 with the PyTorch backend" in result("torch", "several_steps_are_refused")["said"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_evaluating_makes_no_state_of_the_optimizer(backend):
+    found = result(backend, "no_slots_without_training")
+    keras_own, ours = found["made"]
+    assert ours == keras_own and found["after"] == 10, found

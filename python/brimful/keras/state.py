@@ -42,14 +42,28 @@ def others(model: Any) -> list:
 
 
 def build(model: Any, data: tuple, training: bool) -> None:
-    """Makes the variables that Keras would make in the first step, the optimizer's included."""
+    """Makes the variables that Keras would make in the first step, in training the optimizer's included."""
     if training or (model.compiled and data[1] is not None):
         # A model that runs with data only is built by its first step.
-        try:
-            model._symbolic_build(data_batch=tree.map_structure(_any_rows, data))
-        except RuntimeError as error:
-            if failure.is_out_of_memory(error):
-                raise
+        with contextlib.nullcontext() if training else _unbuilt(model.optimizer):
+            try:
+                model._symbolic_build(data_batch=tree.map_structure(_any_rows, data))
+            except RuntimeError as error:
+                if failure.is_out_of_memory(error):
+                    raise
+
+
+@contextlib.contextmanager
+def _unbuilt(optimizer: Any) -> Iterator[None]:
+    """Leaves an optimizer without the state that only an update needs: it may be twice as large as the model."""
+    if optimizer is None or optimizer.built:
+        yield
+        return
+    optimizer.built = True
+    try:
+        yield
+    finally:
+        optimizer.built = False
 
 
 def _any_rows(leaf: Any) -> Any:
