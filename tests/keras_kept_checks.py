@@ -8,9 +8,9 @@ import brimful.keras
 import keras
 import numpy as np
 from brimful.keras.api import ORIGINAL
-from keras import layers
-from keras_fit_checks import BATCH, arrays, compared, network
-from keras_fit_job import force
+from keras import layers, ops
+from keras_fit_checks import BATCH, SIZE, arrays, compared, network
+from keras_fit_job import force, parts_taken
 
 
 def masked_metrics():
@@ -57,6 +57,52 @@ def no_slots_without_training():
     return {"made": made, "after": len(model.optimizer.variables)}
 
 
-CHECKS = [masked_metrics, no_slots_without_training]
+class Prepares(keras.Model):
+    """A model that prepares its data itself, as those of libraries do."""
+
+    prepared = 0
+
+    def fit(self, x, *args, scale=1.0, **kwargs):
+        self.prepared += 1
+        return super().fit(scale * x, *args, **kwargs)
+
+
+class TrainsInside(Prepares):
+    """One that calls brimful itself."""
+
+    def fit(self, *args, **kwargs):
+        self.prepared += 1
+        return brimful.keras.fit(self, *args, **kwargs)
+
+
+def methods_of_its_own():
+    """The model's own code runs, once, and the training that it asks for is inside the budget."""
+    x, y = arrays()
+
+    def made(kind):
+        keras.utils.set_random_seed(3)
+        inputs = keras.Input((6,))
+        model = kind(inputs, layers.Dense(1)(inputs))
+        model.compile("sgd", "mse")
+        return model
+
+    force(SIZE)
+    plain, ours, inside = made(Prepares), made(Prepares), made(TrainsInside)
+    options = {"batch_size": BATCH, "verbose": 0, "shuffle": False}
+    expected, got = plain.fit(x, y, scale=3.0, **options), brimful.keras.fit(ours, x, y, scale=3.0, **options)
+    inside.fit(3.0 * x, y, **options)
+    again = made(Prepares).fit(x, y, scale=3.0, **options)
+    weights = [
+        float(abs(ops.convert_to_numpy(model.weights[0]) - ops.convert_to_numpy(plain.weights[0])).max()) for model in (ours, inside)
+    ]
+    return {
+        "parts": [parts_taken(ours), parts_taken(inside)],
+        "prepared": [plain.prepared, ours.prepared, inside.prepared],
+        "weights": max(weights),
+        "logs": [expected.history["loss"], got.history["loss"], again.history["loss"]],
+    }
+
+
+CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own]
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

@@ -218,3 +218,11 @@ def test_evaluating_makes_no_state_of_the_optimizer(backend):
     found = result(backend, "no_slots_without_training")
     keras_own, ours = found["made"]
     assert ours == keras_own and found["after"] == 10, found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_models_own_fit_runs_and_trains_in_parts(backend):
+    found = result(backend, "methods_of_its_own")
+    assert min(found["parts"]) > 1 and found["prepared"] == [1, 1, 1] and found["weights"] <= 1e-6, found
+    keras_own, ours, again = (logs[0] for logs in found["logs"])
+    assert abs(ours - keras_own) <= 1e-6 * keras_own and again == keras_own, found

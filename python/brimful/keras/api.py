@@ -14,7 +14,7 @@ import keras
 
 from brimful.fitting import lines
 
-from . import arrays, loading
+from . import arrays, loading, own
 from .job import Job
 
 #: Keras's own methods; who replaces them in `keras.Model` puts the originals here.
@@ -47,6 +47,8 @@ def predict(model: Any, *args: Any, memory: str | int = "auto", allow: str = "ex
 
 
 def _asked(name: str, model: Any, args: tuple, memory: Any, allow: str, kwargs: dict, verbose_index: int) -> Any:
+    if own.has(name, model):
+        return own.called(name, model, args, kwargs, lambda *args, **given: _asked(name, model, args, memory, allow, given, verbose_index))
     if id(model) in _running or (name != "predict" and not model.compiled):
         return ORIGINAL[name](model, *args, **kwargs)
     silent = kwargs.get("verbose", args[verbose_index] if len(args) > verbose_index else "auto") == 0
