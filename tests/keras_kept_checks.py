@@ -4,9 +4,12 @@ model's own, and what is not made where nothing is trained.
 In: nothing; each check makes its own data. Out: by name, functions that give what was found. All in float32.
 """
 
+import warnings
+
 import brimful.keras
 import keras
 import numpy as np
+from brimful.keras import planning
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
 from keras_fit_checks import BATCH, SIZE, arrays, compared, network
@@ -103,6 +106,21 @@ def methods_of_its_own():
     }
 
 
-CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own]
+def warned():
+    """Keras's warning that there is nothing to train is given, and none about files that nobody writes."""
+    (x, y), given = arrays(), []
+    for fit in (ORIGINAL["fit"], brimful.keras.fit):
+        frozen, function = network(), network(loss=lambda y_true, y_pred: ops.mean(ops.square(y_true - y_pred), -1))
+        frozen.trainable = False
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            for model in (frozen, function):
+                fit(model, x, y, batch_size=BATCH, verbose=0)
+                assert fit is ORIGINAL["fit"] or planning.description(model)
+        given.append(sorted({str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)}))
+    return {"given": given}
+
+
+CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, warned]
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

@@ -226,3 +226,9 @@ def test_a_models_own_fit_runs_and_trains_in_parts(backend):
     assert min(found["parts"]) > 1 and found["prepared"] == [1, 1, 1] and found["weights"] <= 1e-6, found
     keras_own, ours, again = (logs[0] for logs in found["logs"])
     assert abs(ours - keras_own) <= 1e-6 * keras_own and again == keras_own, found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_warnings_are_keras_own(backend):
+    keras_own, ours = result(backend, "warned")["given"]
+    assert ours == keras_own and len(ours) == (backend != "jax")

@@ -30,6 +30,11 @@ def warn(text: str) -> bool:
     return True
 
 
+def pass_on(text: str) -> None:
+    """A warning of the framework's own, which it would give where this package computes in its place."""
+    warnings.warn(text, stacklevel=_level_of_the_user())
+
+
 def _level_of_the_user() -> int:
     """How far up the line is that called this package, itself or through Keras: the warning shows it, and none of ours."""
     frame, level = sys._getframe(1), 1

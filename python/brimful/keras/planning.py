@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,7 +117,9 @@ def description(model: Any) -> str | None:
     """What Keras writes of a model's layers; None for one that has no such text."""
     # A loop of one's own wraps the user's model.
     model = getattr(model, "brimful_inner", model)
-    with tensorflow_left_alone():
+    # What Keras says about files that nobody wants to write, such as that a loss is a lambda, is not the user's concern.
+    with tensorflow_left_alone(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
             return model.to_json()
         except Exception:  # noqa: BLE001 -- whatever a user's get_config raises

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import keras
+
 from brimful.fitting import DoesNotFit, failure, lines, sizing
 from brimful.fitting.learnt import Learnt, about
 
@@ -30,6 +32,9 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
             raise
         advice = words.advice(planning.propose(job.model, rows, data, max(limit, 1), training))
         raise DoesNotFit(f"the weights and the optimizer's state do not fit ({failure.forget(error)}). {advice}") from None
+    if training and not job.model.trainable_weights and keras.backend.backend() != "jax":
+        # Keras's own words, from the step that is not run here.
+        lines.pass_on("The model does not have any trainable weights.")
     used = job.backend.used_bytes() or 0
     others = max(0, used - planning.own_bytes(job.model, training, job.planned))
     room = max(0, limit - others)
