@@ -9,6 +9,7 @@ import warnings
 import brimful.keras
 import keras
 import numpy as np
+from brimful.fitting import lines
 from brimful.keras import planning
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
@@ -121,6 +122,20 @@ def warned():
     return {"given": given}
 
 
-CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, warned]
+def losses_that_say_nothing():
+    """A loss that is no number, or zero, does not say how it adds up: that is said, and not that it couples samples."""
+    (x, y), said = arrays(BATCH), {}
+    zeros = layers.Dense(3, kernel_initializer="zeros", activity_regularizer="l2")
+    for name, inside, rows in (("nan", layers.Dense(3), x * np.nan), ("zero", zeros, x)):
+        model = keras.Sequential([layers.Input((6,)), inside, layers.Dense(1)])
+        model.compile("sgd", "mse")
+        force(SIZE)
+        with lines.quiet():
+            brimful.keras.fit(model, rows, y, batch_size=BATCH, verbose=0)
+        said[name] = model.__dict__["_brimful_job"].forbidden.text
+    return said
+
+
+CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, warned, losses_that_say_nothing]
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

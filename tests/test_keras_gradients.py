@@ -232,3 +232,10 @@ def test_a_models_own_fit_runs_and_trains_in_parts(backend):
 def test_warnings_are_keras_own(backend):
     keras_own, ours = result(backend, "warned")["given"]
     assert ours == keras_own and len(ours) == (backend != "jax")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_loss_that_says_nothing_is_not_called_coupled(backend):
+    found = result(backend, "losses_that_say_nothing")
+    assert found["nan"].startswith("the loss of the samples that were tried is nan: how it adds up")
+    assert found["zero"].startswith("a loss is zero for the samples that were tried: how it adds up")

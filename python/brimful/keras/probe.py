@@ -7,6 +7,7 @@ only (BatchNorm: `findings` knows it).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ FEWER = (3, 2)
 #: Rounding of sums over a few samples, relative; types of 16 bits have three digits.
 TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
 COARSE = 3e-2
+#: A number that is zero however the samples are taken.
+ZERO = "zero"
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
 
 
@@ -102,7 +105,7 @@ def _host(terms: tuple) -> tuple:
 def _behaves(whole: float, pieces: Sequence[float], shares: list[float], tolerance: float) -> str:
     """How one number adds up. Nothing but zeros says nothing."""
     if not any(pieces) and whole == 0:
-        return COUPLED
+        return ZERO
     scale = max(map(abs, pieces)) * 1e-3
     if _close(whole, sum(piece * share for piece, share in zip(pieces, shares)), tolerance, scale):
         return MEAN
@@ -171,8 +174,15 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     loss, values, layers = told.whole
     sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
     couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
+    if not math.isfinite(loss):
+        return raw, Finding(
+            "loss_unknown", f"the loss of the samples that were tried is {loss}: how it adds up over parts is not known", False
+        )
+    zero = Finding("loss_unknown", "a loss is zero for the samples that were tried: how it adds up over parts is not known", splits=False)
     if own_way:
         rule = Rule(whole=_behaves(loss, told.losses, shares, tolerance), sample_bytes=sample_bytes)
+        if rule.whole == ZERO:
+            return rule, zero
         # What divides by a mask or by weights may add up for these few samples, and not for others.
         return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*told.kinds} else None
     # Validation may have weights where training has none.
@@ -188,6 +198,8 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     found = {*rule.scalars.values(), *rule.layers.values()}
     if COUPLED in {*found, *told.kinds}:
         return rule, couples
+    if ZERO in found:
+        return rule, zero
     # The proof of the whole: with these weights the parts give the loss of the few samples.
     total = told.weighted if found <= {MEAN} else told.weighted_by(rule)
     return rule, None if _close(loss, total, tolerance, 1e-6) else couples
