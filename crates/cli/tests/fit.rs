@@ -123,7 +123,10 @@ fn nothing_starts_where_something_is_wrong() {
         with(&["--memory", "lots"]),
         "error: 'lots' is not a size: write a number and a unit, such as 15GiB, 512MiB or 8GB\n"
     );
-    assert_eq!(with(&["--memory", "3"]), "error: --memory 3 is 3 B: write a size with its unit, such as 15GiB\n");
+    assert_eq!(
+        with(&["--memory", "3"]),
+        "error: --memory 3 is 3 B, too little for any job: write a size with its unit, such as 15GiB\n"
+    );
     assert!(with(&["--allow", "all"]).starts_with("error: invalid value 'all' for '--allow <WHAT>'"));
     folder.script("python", "exit 3");
     assert_eq!(

@@ -31,7 +31,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// Below a megabyte somebody forgot the unit.
-    #[error("--memory {written} is {}: write a size with its unit, such as 15GiB", bytes::human(*.bytes))]
+    #[error("--memory {written} is {}, too little for any job: write a size with its unit, such as 15GiB", bytes::human(*.bytes))]
     TooSmall {
         /// As the user wrote it.
         written: String,
@@ -119,7 +119,7 @@ mod tests {
         t4.hold_to(Some(3 * GIB)).unwrap();
         assert_eq!(t4.limit_bytes, Some(3 * GIB));
         assert_eq!(budget("1MiB", MIB), Ok(MIB));
-        assert!(budget("15", 15).unwrap_err().to_string().starts_with("--memory 15 is 15 B: write a size"));
+        assert!(budget("15", 15).unwrap_err().to_string().starts_with("--memory 15 is 15 B, too little for any job"));
     }
 
     #[test]
