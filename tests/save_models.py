@@ -2,8 +2,8 @@
 
     python save_models.py FOLDER
 
-FOLDER gets `NAME.keras` (compiled) and `NAME.json` for every case, and what newcomers hand over by mistake:
-`subclassed.keras`, `old.h5` and the SavedModel `exported`. `parameters.json` has what Keras itself counts.
+FOLDER gets `NAME.keras` and `NAME.h5` (compiled) and `NAME.json` for every case, and what newcomers hand over by mistake:
+`subclassed.keras`, `only.weights.h5` and the SavedModel `exported`. `parameters.json` has what Keras itself counts.
 """
 
 import json
@@ -36,10 +36,11 @@ def main(folder):
         (folder / f"{name}.json").write_text(model.to_json())
         model.compile(case.optimizer, case.loss, jit_compile=False)
         model.save(folder / f"{name}.keras")
+        model.save(folder / f"{name}.h5")
         parameters[name] = model.count_params()
     (folder / "parameters.json").write_text(json.dumps(parameters))
     model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
-    model.save(folder / "old.h5")
+    model.save_weights(folder / "only.weights.h5")
     model.export(folder / "exported", verbose=False)
     subclassed = Subclassed()
     subclassed(keras.ops.zeros((1, 4)))

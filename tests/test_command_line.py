@@ -1,5 +1,7 @@
 """The mistakes that a newcomer makes. What the documentation tells them to do is tried by test_docs.py."""
 
+import json
+
 import pytest
 
 
@@ -20,7 +22,7 @@ MISTAKES = {
     "exported/variables": "is a folder",
     "exported": "is a TensorFlow SavedModel",
     "exported/saved_model.pb": "this is a TensorFlow SavedModel",
-    "old.h5": "this is an HDF5 file",
+    "only.weights.h5": "this is an HDF5 file without a model's configuration, such as weights alone",
     "subclassed.keras": "build it with the functional API",
 }
 
@@ -32,6 +34,17 @@ def test_a_wrong_file_gets_one_sentence(name, brimful, saved):
     (saved.folder / "notes.txt").write_text("Dear diary, today training ran out of memory.\n")
     said = refused(brimful("plan", name, "--device", "cpu", cwd=saved.folder))
     assert name in said and MISTAKES[name] in said, said
+
+
+def test_an_older_file_is_the_same_model(brimful, saved):
+    """What `model.save` writes as `.h5` has the layers, the loss and the optimizer of the archive."""
+    for name in saved.parameters:
+        archive, older = (
+            brimful("plan", saved.folder / f"{name}.{kind}", "--device", "cpu", "--format", "json") for kind in ("keras", "h5")
+        )
+        archive, older = json.loads(archive.stdout), json.loads(older.stdout)
+        for key in ("peak", "breakdown", "layers"):
+            assert older[key] == archive[key], f"{name}: {key}"
 
 
 def test_any_cut_of_a_file_gets_one_sentence(brimful, saved, tmp_path):
