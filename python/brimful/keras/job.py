@@ -399,12 +399,11 @@ class Job:
         """Puts back what a failed update changed."""
         self.restored(self.backend.undo)
 
-    def restored(self, put_back: Callable[[], None]) -> None:
-        """Puts something back, even if others hold the memory for a while: until then the model is neither old nor new."""
+    def restored(self, put_back: Callable[[], Any]) -> Any:
+        """Puts something back, or makes it again, even if others hold the memory for a while: until then the model is neither old nor new."""
         for pause in (*PAUSES_SECONDS, *UNDO_SECONDS):
             try:
-                put_back()
-                return
+                return put_back()
             except Exception as error:
                 if not failure.is_out_of_memory(error):
                     raise

@@ -128,23 +128,20 @@ def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: A
 
 def _with_all_digits(kind: str, run: Callable[[], Any]) -> Any:
     """Without the user's autocast where that works: it leaves three digits, with which almost any sum adds up, or none does."""
-    if torch.is_autocast_enabled(kind):
-        try:
-            with torch.autocast(kind, enabled=False):
-                return run()
-        except Exception as error:
-            if failure.is_out_of_memory(error):
-                raise
-            failure.forget(error)
-    return run()
+    return _preferably(torch.autocast(kind, enabled=False), run, Exception) if torch.is_autocast_enabled(kind) else run()
 
 
 def _ungraphed(run: Callable[[], Any]) -> Any:
     """Without a graph where that works: hooks on tensors, and gradients inside of a loss, need one."""
+    return _preferably(torch.no_grad(), run, RuntimeError)
+
+
+def _preferably(context: Any, run: Callable[[], Any], refusal: type[Exception]) -> Any:
+    """In this context; outside of it where it is refused there, but not for want of memory."""
     try:
-        with torch.no_grad():
+        with context:
             return run()
-    except RuntimeError as error:
+    except refusal as error:
         if failure.is_out_of_memory(error):
             raise
         failure.forget(error)

@@ -1,5 +1,7 @@
 //! The texts that Keras writes into an HDF5 file (`.h5`), beside the weights.
 //!
+//! Offsets, kinds and classes are those of the HDF5 File Format Specification, version 3.0 (II.A superblock, III.E global heap, IV.A object headers).
+//!
 //! In: the file's bytes, or its beginning: Keras writes the texts first. Out: the texts of the root group's attributes, by their names. What is
 //! read is the first layout of the format, which h5py writes unless it is told otherwise: superblock 0 or 1, object headers of version
 //! 1, attributes that are one text, in place or in the global heap. Weights are never read. No offset and no size is believed: what
@@ -13,11 +15,11 @@ const MAX_MESSAGES: usize = 4096;
 /// As many as a collection of the global heap can number.
 const MAX_OBJECTS: usize = 1 << 16;
 /// Kinds of messages in an object header.
-const ATTRIBUTE: u16 = 0x000C;
-const CONTINUATION: u16 = 0x0010;
+const ATTRIBUTE: u64 = 0x000C;
+const CONTINUATION: u64 = 0x0010;
 /// Classes of types, in the lower half of their first byte.
-const FIXED_TEXT: u8 = 3;
-const VARIABLE_LENGTH: u8 = 9;
+const FIXED_TEXT: u64 = 3;
+const VARIABLE_LENGTH: u64 = 9;
 
 /// The attributes of the root group that are texts; `None` if the layout is another one.
 pub(super) fn root_texts(bytes: &[u8]) -> Option<Vec<(&str, &[u8])>> {
@@ -46,9 +48,9 @@ pub(super) fn root_texts(bytes: &[u8]) -> Option<Vec<(&str, &[u8])>> {
             messages += 1;
             let (kind, size) = (file.number(at, 2)?, file.size(at + 2, 2)?);
             let message = at + 8;
-            if kind == u64::from(CONTINUATION) {
+            if kind == CONTINUATION {
                 blocks.push((file.size(message, 8)?, file.size(message + 8, 8)?));
-            } else if kind == u64::from(ATTRIBUTE) {
+            } else if kind == ATTRIBUTE {
                 found.extend(file.attribute(message));
             }
             at = message + size;
@@ -91,7 +93,7 @@ impl<'a> File<'a> {
         let type_at = name_at + padded(name_size);
         let data = type_at + padded(self.size(at + 4, 2)?) + padded(self.size(at + 6, 2)?);
         let name = std::str::from_utf8(self.slice(name_at, name_size)?).ok()?.trim_end_matches('\0');
-        let text = match self.number(type_at, 1)? as u8 & 0x0F {
+        let text = match self.number(type_at, 1)? & 0x0F {
             FIXED_TEXT => self.slice(data, self.size(type_at + 4, 4)?)?,
             VARIABLE_LENGTH => {
                 let text = self.heap_object(self.size(data + 4, 8)?, self.number(data + 12, 4)?)?;

@@ -1,7 +1,7 @@
 """Training steps on JAX that Keras's loop does not wait for, as it does not for its own: the device does not wait for the host.
 
 In: the state and the batches of Keras's loop. Out: the state and the logs that there will be. A step that ran out of memory is taken again
-in the ordinary way, and so are those that were begun on its result. For that, a state and the batches since then are held: what a step in
+in the ordinary way, and so are those that were begun on its result. For that, a state and the batches since then, or what draws them once more, are held: what a step in
 parts began with; for whole batches, which leave the next state in the place of the last one, a copy every so many steps (a lap). Where there
 is room for two, nobody waits for the copy either: what is held for the lap before is held until the copy is there. Whoever
 reads logs or the model's variables waits for them. Only batches of a size that went well are taken like this, and none after the first
@@ -284,7 +284,7 @@ class Ahead:
         loop = threading.get_ident()
         begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         self._begun.append(begun)
-        if begun.after is None or not dict.__len__(begun.logs):
+        if begun.after is None or not begun.logs:
             # Refused; or a model without logs, whose state the next step will be given.
             self._settle()
         # Not before this one is begun: right after a state was let go, to begin a program took half as long again (on an H200).
@@ -357,11 +357,9 @@ class Ahead:
             self._begun.popleft().end()
 
     def _taken_again(self, lap: Lap, held: Any) -> tuple:
-        data = [held]
-        if isinstance(held, Drawn):
-            # There may be no memory on the host for it at this moment.
-            self._job.restored(lambda: data.__setitem__(0, held.batch()))
-        logs, lap.state = self._train(lap.state, iter(data))
+        # There may be no memory on the host for it at this moment.
+        data = self._job.restored(held.batch) if isinstance(held, Drawn) else held
+        logs, lap.state = self._train(lap.state, iter([data]))
         return logs, lap.state
 
 
