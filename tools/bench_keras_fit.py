@@ -7,7 +7,8 @@ with batches of the size of a part. Printed are the ratio of the least wall time
 the targets are 1.02 and 1.10. STEPS of the batch asked for make an epoch, and a call of `fit`: on a GPU, where steps are short, more of
 them are a fairer picture of training (the default is 4 for images, 8 for the table). CASE is `convolutions`, `dense` (both by default), or
 one that keeps a large GPU busy: `stacked` (VGG16), or `residual` (ResNet50), whose BatchNorm makes it another one in parts, so that it is
-only taken whole.
+only taken whole. A case is fed from arrays in their order; `dense:shuffled`, `dense:generator` and `dense:callback` (arrays, with a callback
+that is called for each batch) are fed in other ways.
 """
 
 import os
@@ -69,17 +70,35 @@ def seconds(train):
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def compare(make, parts, rounds, steps):
+class EachBatch(keras.callbacks.Callback):
+    """Is called for each batch, and looks at nothing."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        pass
+
+
+def fed(feed, x, y, batch):
+    """What `fit` is given for batches of this size, fed in this way."""
+    if feed == "generator":
+        steps = len(x) // batch
+        pieces = ((x[begin : begin + batch], y[begin : begin + batch]) for begin in range(0, len(x), batch))
+        return (pieces,), {"steps_per_epoch": steps}
+    options = {"batch_size": batch, "shuffle": feed == "shuffled"}
+    return (x, y), {**options, "callbacks": [EachBatch()]} if feed == "callback" else options
+
+
+def compare(make, parts, rounds, steps, feed):
     """Ratios of both times, brimful's to Keras's own."""
     plain, x, y, batch = compiled(make, steps)
     fitted, *_ = compiled(make, steps)
-    options = {"epochs": 1, "verbose": 0, "shuffle": False}
 
     def own():
-        plain.fit(x, y, batch_size=batch // parts, **options)
+        given, options = fed(feed, x, y, batch // parts)
+        plain.fit(*given, epochs=1, verbose=0, **options)
 
     def ours():
-        brimful.keras.fit(fitted, x, y, batch_size=batch, **options)
+        given, options = fed(feed, x, y, batch)
+        brimful.keras.fit(fitted, *given, epochs=1, verbose=0, **options)
 
     proposed = planning.propose
     if parts > 1:
@@ -102,11 +121,13 @@ def main():
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else None
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, {rounds} rounds")
     cases = {make.__name__: make for make in (convolutions, dense, stacked, residual)}
-    for make in [cases[name] for name in sys.argv[3:] or ("convolutions", "dense")]:
+    for case in sys.argv[3:] or ("convolutions", "dense"):
+        made, _, feed = case.partition(":")
+        make = cases[made]
         for parts, name in ((1, "unsplit"), (4, "in 4"))[: 1 if make is residual else 2]:
-            (least, wall, cpu), step_ms = compare(make, parts, rounds, steps)
+            (least, wall, cpu), step_ms = compare(make, parts, rounds, steps, feed)
             print(
-                f"{make.__name__:14} {name:8} least {least:.3f}  wall {wall:.3f}  cpu {cpu:.3f}  (a plain step takes {step_ms:.0f} ms)",
+                f"{case:15} {name:8} least {least:.3f}  wall {wall:.3f}  cpu {cpu:.3f}  (a plain step takes {step_ms:.1f} ms)",
                 flush=True,
             )
 
