@@ -280,6 +280,33 @@ def drawn_again(how):
     }
 
 
+def read_logs():
+    """A callback that is given the logs of each batch, and a step that runs out of memory: what it was told, beside Keras, and of how many steps the
+    logs were sent before anybody asked for them."""
+    from brimful.keras.backends.jax_ahead import Begun
+
+    (x, y), told, sent, begun, send = numbers(60), {}, [], [], Begun.send_logs
+    models = {"plain": dense(), "ours": dense()}
+    backend = api.job_of(models["ours"], "auto", "exact").backend
+
+    def hear(*_):
+        begun.append(1)
+        if len(begun) == 4:
+            run_out()
+
+    def counted(step):
+        sent.append(1)
+        send(step)
+
+    listen(backend, hear)
+    Begun.send_logs = counted
+    for name, fit in (("plain", models["plain"].fit), ("ours", lambda *args, **given: brimful.keras.fit(models["ours"], *args, **given))):
+        told[name] = []
+        callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs, name=name: told[name].append((batch, dict(logs))))
+        fit(x, y, batch_size=10, verbose=0, shuffle=False, callbacks=[callback])
+    return {"sent": len(sent), "told": len(told["ours"]), "same": told["plain"] == told["ours"]}
+
+
 def jax_copy(data):
     """The arrays of a batch, as they are now."""
     import jax
@@ -405,6 +432,7 @@ def replicas():
 
 
 if __name__ == "__main__":
-    named = (does_not_fit, learnt, parts_on_device, refused_ahead, in_laps, lost_copy, drawn_again, interrupted, fetched, loaded, resume)
+    laps = (refused_ahead, in_laps, lost_copy, drawn_again, read_logs, interrupted, fetched)
+    named = (does_not_fit, learnt, parts_on_device, *laps, loaded, resume)
     case = {**{case.__name__: case for case in named}, "replicas": lambda *path: replicas()}[sys.argv[1]]
     print(json.dumps(case(*sys.argv[2:])))

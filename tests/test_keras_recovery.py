@@ -318,6 +318,12 @@ def test_batches_of_arrays_are_drawn_again_and_not_held(tmp_path, how, drawn):
     assert found == {"held": 5 - drawn, "drawn": drawn, "tries": 2 * drawn, "alike": True, "failures": 1, "put_back": True, "same": True}
 
 
+def test_a_callback_is_told_the_logs_of_each_step(tmp_path):
+    """Keras's own, also of the step that fails. The first step is waited for, the second one's logs are asked for, the third's and the fourth's are sent
+    without asking; the fifth fails, and is waited for as is all that comes after it."""
+    assert answer(case("read_logs", tmp_path=tmp_path, backend="jax")) == {"sent": 2, "told": 6, "same": True}
+
+
 def test_an_interrupt_in_a_lap_loses_nothing(tmp_path):
     """The first step is waited for; the fourth is interrupted when its state is gone, and taken again from the lap's copy before fit ends."""
     assert answer(case("interrupted", tmp_path=tmp_path, backend="jax")) == {"begun": 3, "steps": 4, "same": True}

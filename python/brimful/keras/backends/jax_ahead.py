@@ -123,17 +123,26 @@ class Begun:
         #: Whether it was not even begun for another reason than memory.
         self.interrupted = False
         self.done = False
-        #: Whether the logs were read.
-        self._read = False
+        #: Whether the logs were read, or are on their way to the host.
+        self._read = self._sent = False
         #: Held while the step runs.
         self._running = threading.Lock()
         self._running.acquire()
+
+    def send_logs(self) -> None:
+        """Somebody will read them: the device sends them when it is done, and is not asked for one after the other then."""
+        for value in dict.values(self.logs):
+            value.copy_to_host_async()
+        self._sent = True
 
     def wait(self) -> None:
         """Until the device is done with it; raises what it failed with."""
         if not self.joint:
             # The logs are there before the update is.
             jax.block_until_ready([dict.copy(self.logs), *(list(part)[:1] for part in self.after)])
+        elif self._sent:
+            for value in dict.values(self.logs):
+                np.asarray(value)
         elif not self._read:
             first = next(iter(dict.values(self.logs)), None)
             jax.block_until_ready([list(part)[:1] for part in self.after] if first is None else first)
@@ -171,6 +180,8 @@ class Ahead:
         self._lap: Lap | None = None
         self._shape: list = []
         self._rows = 0
+        #: Whether Keras's loop reads the logs of each step, as it does where a callback is given them.
+        self._reads = False
 
     def step(self, values: tuple, iterator: Any) -> tuple:
         """One batch: its logs and the state after it, both perhaps to come."""
@@ -272,6 +283,8 @@ class Ahead:
             begun.joint = self._backend.joint and begun.parts == 1
             dict.update(begun.logs, logs)
             begun.after = tuple(Values(after[name]) for name in TRAIN)
+            if self._reads:
+                begun.send_logs()
         except BaseException as error:
             if failure.is_out_of_memory(error):
                 failure.forget(error)
@@ -282,7 +295,7 @@ class Ahead:
                     self._begun.append(begun)
                 raise
         loop = threading.get_ident()
-        begun.logs.wait = lambda: self._settle(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
+        begun.logs.wait = lambda: self._read(begun) if threading.get_ident() == loop else begun.wait_elsewhere()
         self._begun.append(begun)
         if begun.after is None or not begun.logs:
             # Refused; or a model without logs, whose state the next step will be given.
@@ -296,6 +309,11 @@ class Ahead:
             # It was given to the next step by the time this one is looked at: the arrays are empty, and many.
             begun.after = ()
         return begun.logs, after
+
+    def _read(self, begun: Begun) -> None:
+        """Keras's loop reads the logs of a step."""
+        self._reads = True
+        self._settle(begun)
 
     def _most_begun(self) -> int:
         return max(int(self._backend.promises), self._backend.runs_ahead - 1)
