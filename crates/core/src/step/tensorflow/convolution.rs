@@ -106,16 +106,16 @@ impl Geometry<'_> {
         if self.depthwise {
             return (vec![], vec![], vec![]);
         }
-        if self.kernel.len() == 3 {
-            // A single volume is not taken in parts.
-            let input = self.cpu_scratch_3d(self.batch == 1);
-            return (vec![], input, self.cpu_scratch_3d(false));
-        }
         let element = self.dtype.bytes();
         if self.groups > 1 {
             // Keras compiles grouped convolutions with XLA, whose filter gradient is that of the dense filter, twice.
             let dense = product(self.kernel).saturating_mul(self.channels.0).saturating_mul(self.channels.1);
             return (vec![], vec![], vec![Size::fixed(dense.saturating_mul(2 * element))]);
+        }
+        if self.kernel.len() == 3 {
+            // A single volume is not taken in parts.
+            let input = self.cpu_scratch_3d(self.batch == 1);
+            return (vec![], input, self.cpu_scratch_3d(false));
         }
         let positions = self.result.elements() / self.channels.1.max(1);
         let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
