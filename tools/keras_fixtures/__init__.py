@@ -4,7 +4,7 @@ In: nothing. Out: `MODELS` by name, `ODD` and `ARCHIVES`. Nothing is written her
 """
 
 # Imported for what they register, in the order in which `expected.json` has them.
-from . import structures, layers, sequences, preparation  # noqa: F401, I001
+from . import structures, layers, sequences, preparation, folded  # noqa: F401, I001
 from .odd import ARCHIVES, ODD
 from .registry import MODELS
 

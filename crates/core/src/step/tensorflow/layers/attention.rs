@@ -14,9 +14,10 @@ impl Lowering<'_> {
             _ => return,
         };
         let output = self.model.tensor(op.outputs[0]).shape.clone();
-        let batched = self.graph.shape(query).batched;
+        // Rows of one sample: more than one where other dimensions, such as windows, were folded into the batch.
+        let (batched, rows) = (self.graph.shape(query).batched, self.graph.shape(query).dims[0]);
         let scores_shape =
-            Shape::new(batched, &[1, attention.heads, attention.query_positions, attention.key_positions]);
+            Shape::new(batched, &[rows, attention.heads, attention.query_positions, attention.key_positions]);
         let repeats = attention.heads / attention.key_value_heads.max(1);
         let (key, value) = if repeats > 1 {
             (self.repeat_heads(key, repeats), self.repeat_heads(value, repeats))
@@ -86,9 +87,9 @@ impl Lowering<'_> {
         scores_shape: &Shape,
         output: Shape,
     ) -> (ValueId, ValueId) {
-        let batched = scores_shape.batched;
+        let (batched, samples) = (scores_shape.batched, scores_shape.dims[0]);
         let (heads, queries, keys) = (attention.heads, attention.query_positions, attention.key_positions);
-        let by_head = |rows: u64, columns: u64| Shape::new(batched, &[1, heads, rows, columns]);
+        let by_head = |rows: u64, columns: u64| Shape::new(batched, &[samples, heads, rows, columns]);
         let keys_first = self.copy("Transpose", &[key], by_head(keys, attention.key_size), 2);
         let scaled = self.scale(query, 0.125);
         let queries_last = self.copy("Transpose", &[scaled], by_head(attention.key_size, queries), 4);
@@ -133,10 +134,10 @@ impl Lowering<'_> {
         attention: &Attention,
         scores: &Shape,
     ) -> ValueId {
-        let batched = self.graph.shape(query).batched;
+        let (batched, samples) = (scores.batched, scores.dims[0]);
         let (size, queries, keys) = (attention.key_size, attention.query_positions, attention.key_positions);
-        let columns = self.graph.reshape(query, Shape::new(batched, &[1, queries, 1, size]));
-        let rows = self.graph.reshape(key, Shape::new(batched, &[1, 1, keys, size]));
+        let columns = self.graph.reshape(query, Shape::new(batched, &[samples, queries, 1, size]));
+        let rows = self.graph.reshape(key, Shape::new(batched, &[samples, 1, keys, size]));
         let sum = self.add(columns, rows);
         let mut squashed = self.unary("Tanh", sum);
         if let Some(&scale) = op.weights.first() {

@@ -133,9 +133,10 @@ impl Lowering<'_> {
         let input = self.shape(x);
         let (groups, channels) = (groups.max(1), input.last().max(1));
         let (size, batched) = ((channels / groups).max(1), input.batched);
-        let positions = input.elements() / channels;
-        let grouped = self.graph.reshape(x, Shape::new(batched, &[1, positions, groups, size]));
-        let statistics = Shape::new(batched, &[1, 1, groups, 1]);
+        let rows = input.dims[0].max(1);
+        let positions = input.elements() / channels / rows;
+        let grouped = self.graph.reshape(x, Shape::new(batched, &[rows, positions, groups, size]));
+        let statistics = Shape::new(batched, &[rows, 1, groups, 1]);
         let mean = self.shuffled_mean(grouped, &statistics);
         let fixed_mean = self.graph.stop_gradient(mean);
         let squares = self.binary("SquaredDifference", grouped, fixed_mean);
@@ -184,7 +185,7 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn unit_norm(&mut self, x: ValueId) -> ValueId {
+    pub(in crate::step::tensorflow) fn unit_norm(&mut self, x: ValueId) -> ValueId {
         let mut statistics = self.shape(x);
         if let Some(last) = statistics.dims.last_mut() {
             *last = 1;

@@ -56,9 +56,12 @@ fn gates(cell: &RnnCell) -> u64 {
 /// Elements of the kernels that each step cuts out of the weights and keeps for the gradients of inputs and state. With dropout on the
 /// state, an LSTM or a GRU computes its gates one by one (keras/src/layers/rnn: `implementation` 1). A GRU whose reset gate comes before
 /// the product multiplies the state by two parts of its kernel in any case (gru.py, `call`; `stacked_cells`: both parts of 60 steps in the log).
-fn cut_from_weights(rnn: &Rnn, kernel: u64, recurrent: u64) -> u64 {
+///
+/// cast: in mixed precision each step makes its own copy of both kernels in the smaller type (`both_ways`: 70 of each).
+fn cut_from_weights(rnn: &Rnn, cast: bool, kernel: u64, recurrent: u64) -> u64 {
     match rnn.cell {
         RnnCell::Lstm | RnnCell::Gru { .. } if rnn.recurrent_dropout => kernel.saturating_add(recurrent),
+        _ if cast => kernel.saturating_add(recurrent),
         RnnCell::Gru { reset_after: false } => recurrent,
         _ => 0,
     }
@@ -69,7 +72,8 @@ impl Lowering<'_> {
         let x = inputs[0];
         let sequence = self.shape(x);
         let dtype = op.compute;
-        let batched = sequence.batched;
+        // Rows of one sample: more than one where other dimensions were folded into the batch.
+        let (batched, rows) = (sequence.batched, sequence.dims[0]);
         let fused = rnn.fusable && matches!(self.job.processor, Processor::Gpu);
         let list = if fused {
             x
@@ -79,11 +83,16 @@ impl Lowering<'_> {
         };
         let gates = gates(&rnn.cell);
         let step = |units: u64| {
-            let shape = Shape::new(batched, &[1, units]);
+            let shape = Shape::new(batched, &[rows, units]);
             shape.size(dtype)
         };
         let product = step(rnn.units.saturating_mul(gates));
-        let weights: Vec<ValueId> = op.weights.iter().map(|&weight| self.weight(weight, op.compute)).collect();
+        // A loop reads the weights as they are stored.
+        let read = |this: &mut Self, weight| {
+            let dtype = if fused || rnn.unroll { dtype } else { this.model.weight(weight).dtype };
+            this.weight(weight, dtype)
+        };
+        let weights: Vec<ValueId> = op.weights.iter().map(|&weight| read(self, weight)).collect();
         let parameters: u64 =
             weights.iter().map(|&weight| self.graph.shape(weight).elements()).fold(0, u64::saturating_add);
         let step_scratch = vec![product, product];
@@ -93,7 +102,8 @@ impl Lowering<'_> {
             positions = (rnn.units / filters).max(1);
             columns = self.cell_scratch(conv, &weights, positions, filters, dtype);
         }
-        let work = Size::per_sample(parameters.saturating_mul(2).saturating_mul(rnn.steps).saturating_mul(positions));
+        let products = [2, rnn.steps, positions, rows].into_iter().fold(parameters, u64::saturating_mul);
+        let work = Size::per_sample(products);
         let attr = self.new_attribute(Attribute::Loop(LoopAttribute {
             step_scratch,
             columns,
@@ -114,7 +124,7 @@ impl Lowering<'_> {
         let saved = self.graph.add(NewNode {
             kernel: Kernel { name: if fused { "CudnnRNNV3" } else { "While" }, attr },
             inputs: &operands,
-            output: (Shape::new(batched, &[1, results.div_ceil(pieces), rnn.units]), dtype),
+            output: (Shape::new(batched, &[rows, results.div_ceil(pieces), rnn.units]), dtype),
             in_place: InPlace::No,
             scratch: vec![product, product],
             work,
@@ -123,7 +133,7 @@ impl Lowering<'_> {
         for piece in 1..pieces {
             // As even as they come: one large piece would leave gaps that the list does not.
             let length = results / pieces + u64::from(piece < results % pieces);
-            self.graph.add_output(saved, Shape::new(batched, &[1, length, rnn.units]), dtype);
+            self.graph.add_output(saved, Shape::new(batched, &[rows, length, rnn.units]), dtype);
         }
         self.keep_parts_of_weights(rnn, &operands, saved);
         for (index, &output) in op.outputs.iter().enumerate() {
@@ -145,7 +155,8 @@ impl Lowering<'_> {
         let input = self.shape(list);
         let elements = |value: ValueId| self.graph.shape(value).elements();
         let kernel = if self.wants_gradient(list) { elements(kernel) } else { 0 };
-        let weights = cut_from_weights(rnn, kernel, elements(recurrent));
+        let cast = self.dtype(recurrent) != self.dtype(saved);
+        let weights = cut_from_weights(rnn, cast, kernel, elements(recurrent));
         if weights == 0 || !self.training() {
             return;
         }
@@ -156,7 +167,7 @@ impl Lowering<'_> {
             let length = rnn.steps / pieces + u64::from(piece < rnn.steps % pieces);
             self.graph.add_output(saved, Shape::fixed(&[length, weights]), dtype);
             if copies > 0 {
-                let shape = Shape::new(input.batched, &[1, length, input.last(), copies]);
+                let shape = Shape::new(input.batched, &[input.dims[0], length, input.last(), copies]);
                 self.graph.add_output(saved, shape, dtype);
             }
         }
@@ -338,9 +349,10 @@ mod tests {
             recurrent_dropout,
             fusable: false,
         };
-        assert_eq!(cut_from_weights(&gru(true, false), 96, 192), 0);
-        assert_eq!(cut_from_weights(&gru(false, false), 96, 192), 192);
-        assert_eq!(cut_from_weights(&gru(true, true), 96, 192), 288);
-        assert_eq!(cut_from_weights(&Rnn { cell: RnnCell::Lstm, ..gru(true, true) }, 96, 192), 288);
+        assert_eq!(cut_from_weights(&gru(true, false), false, 96, 192), 0);
+        assert_eq!(cut_from_weights(&gru(false, false), false, 96, 192), 192);
+        assert_eq!(cut_from_weights(&gru(true, true), false, 96, 192), 288);
+        assert_eq!(cut_from_weights(&Rnn { cell: RnnCell::Lstm, ..gru(true, true) }, false, 96, 192), 288);
+        assert_eq!(cut_from_weights(&gru(true, false), true, 96, 192), 288);
     }
 }
