@@ -46,7 +46,8 @@ impl Building {
             .iter()
             .map(|(name, dims, trainable)| {
                 let (name, dims) = ((*name).to_owned(), dims.clone());
-                let weight = Weight { layer, name, dims, dtype: self.store, trainable: *trainable, penalty: None };
+                let (dtype, trainable) = (self.store, *trainable);
+                let weight = Weight { layer, name, dims, dtype, trainable, penalty: None, constrained: trainable };
                 self.model.weights.push(weight);
                 WeightId(self.model.weights.len() as u32 - 1)
             })

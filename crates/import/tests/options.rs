@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
-    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Penalty, Reduction, RnnCell, Shape,
+    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction, RnnCell,
+    Shape,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
 
@@ -314,10 +315,25 @@ fn regularizers_are_marked() {
     let model = model("keras_extra/regularized.json");
     let marked: Vec<(&str, Option<Penalty>)> =
         model.weights.iter().map(|weight| (weight.name.as_str(), weight.penalty)).collect();
-    let penalty = |sizes, squares| Some(Penalty { sizes, squares });
+    let penalty = |sizes, squares| Some(Penalty { sizes, squares, right_angles: None });
     let (l1, l2, both) = (penalty(true, false), penalty(false, true), penalty(true, true));
     assert_eq!(marked, [("kernel", l2), ("bias", l1), ("kernel", both), ("bias", None)]);
     assert_eq!(model.ops.iter().filter(|op| op.kind == OpKind::ActivityRegularization).count(), 2);
+}
+
+#[test]
+fn constraints_and_right_angles_are_marked() {
+    let model = model("keras_measured/held_weights.keras");
+    let constrained: Vec<(&str, &str)> = model
+        .weights
+        .iter()
+        .filter(|weight| weight.constrained)
+        .map(|weight| (model.layer(weight.layer).path.as_str(), weight.name.as_str()))
+        .collect();
+    assert_eq!(constrained, [("dense", "kernel"), ("dense", "bias"), ("dense_1", "kernel"), ("dense_3", "kernel")]);
+    let penalties: Vec<Penalty> = model.weights.iter().filter_map(|weight| weight.penalty).collect();
+    let pairs = Penalty { sizes: false, squares: false, right_angles: Some(Pairs::Rows) };
+    assert_eq!(penalties, [pairs, Penalty { sizes: true, squares: false, right_angles: None }]);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct Weight {
     pub trainable: bool,
     /// What a regularizer adds to the loss for this weight.
     pub penalty: Option<Penalty>,
+    /// Whether a constraint gives it another value after each update.
+    pub constrained: bool,
 }
 
 /// A regularizer's term: sums over a weight's elements. Other regularizers are taken for one of squares.
@@ -54,6 +56,17 @@ pub struct Penalty {
     pub sizes: bool,
     /// Of squares (L2).
     pub squares: bool,
+    /// Of the products of all pairs of rows or columns, which are to be at right angles.
+    pub right_angles: Option<Pairs>,
+}
+
+/// What is multiplied in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// Rows of a matrix.
+    Rows,
+    /// Columns of a matrix.
+    Columns,
 }
 
 impl Weight {

@@ -4,7 +4,7 @@
 //! checks it: a function in `layers/` gets positive sizes, axes within bounds and shapes of the right rank, or an error that
 //! names the layer.
 
-use brimful_core::model::{DType, LayerId, Op, OpKind, Penalty, Shape, TensorId, Weight, WeightId};
+use brimful_core::model::{DType, LayerId, Op, OpKind, Pairs, Penalty, Shape, TensorId, Weight, WeightId};
 
 use super::build::{Builder, Hints, MAX_OPS, Scope, join};
 use super::config::LayerDef;
@@ -223,8 +223,10 @@ impl<'d> Cx<'_, 'd> {
             }
             return self.fail(format!("its weight '{name}' has shape {known:?} but this call needs {dims:?}"));
         }
+        let mut constrained = false;
         let (dtype, trainable, penalty) = match how {
             WeightKind::Trainable(regularizer) => {
+                constrained = regularizer.is_some_and(|key| self.has(&key.replace("_regularizer", "_constraint")));
                 let regularizer = regularizer.and_then(|key| self.get(key));
                 (self.policy.variable, self.trainable, regularizer.map(penalty_of))
             }
@@ -237,8 +239,8 @@ impl<'d> Cx<'_, 'd> {
             return Err(ImportError::TooMany { what: "weights", limit: MAX_OPS, layer: self.path.clone() });
         }
         let id = WeightId(self.builder.model.weights.len() as u32);
-        let weight =
-            Weight { layer: self.layer, name: name.to_owned(), dims: dims.to_vec(), dtype, trainable, penalty };
+        let (name, dims) = (name.to_owned(), dims.to_vec());
+        let weight = Weight { layer: self.layer, name, dims, dtype, trainable, penalty, constrained };
         self.builder.model.weights.push(weight);
         self.builder.weights_of[self.layer.0 as usize].push(id);
         Ok(id)
@@ -366,5 +368,8 @@ fn penalty_of(regularizer: &Json) -> Penalty {
     let factor = |key: &str| regularizer.get("config").and_then(|config| config.get(key)).and_then(Json::as_float);
     let sizes = factor("l1").is_some_and(|factor| factor != 0.0);
     let squares = factor("l2").is_some_and(|factor| factor != 0.0);
-    Penalty { sizes, squares: squares || !sizes }
+    let orthogonal = regularizer.get("class_name").and_then(Json::as_str) == Some("OrthogonalRegularizer");
+    let mode = regularizer.get("config").and_then(|config| config.get("mode")).and_then(Json::as_str);
+    let right_angles = orthogonal.then_some(if mode == Some("columns") { Pairs::Columns } else { Pairs::Rows });
+    Penalty { sizes, squares: squares || !(sizes || right_angles.is_some()), right_angles }
 }

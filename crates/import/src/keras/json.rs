@@ -147,7 +147,7 @@ enum Step {
 
 /// Settings that no memory depends on and that make up half of a file: their values are skipped and read as null.
 fn is_passed_over(key: &str) -> bool {
-    key.ends_with("_initializer") || key.ends_with("_constraint")
+    key.ends_with("_initializer")
 }
 
 struct Reader<'j> {

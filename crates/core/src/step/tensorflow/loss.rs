@@ -4,7 +4,8 @@
 //! with the batch. Metrics other than the loss hold a few bytes each and are not counted.
 
 use super::Lowering;
-use crate::model::{DType, Loss, Shape};
+use crate::bytes::Size;
+use crate::model::{DType, Loss, Pairs, Shape};
 use crate::step::graph::{InPlace, ValueId};
 
 /// Losses that are modelled exactly, besides cross-entropies; by name without underscores.
@@ -55,12 +56,33 @@ impl Lowering<'_> {
                     seeds.push((total, factor));
                 }
             }
+            if let (Some(pairs), &[rows, columns]) = (penalty.right_angles, &weight.dims[..]) {
+                seeds.push(self.right_angles(value, pairs, [rows, columns]));
+            }
         }
         for term in std::mem::take(&mut self.extra_losses) {
             let one = self.constant(1.0, term);
             seeds.push((term, one));
         }
         seeds
+    }
+
+    /// The products of all pairs without those of a row or column with itself, which a constant takes away
+    /// (keras/src/regularizers, `OrthogonalRegularizer`).
+    fn right_angles(&mut self, weight: ValueId, pairs: Pairs, [rows, columns]: [u64; 2]) -> (ValueId, ValueId) {
+        let (size, inner, transposed) = match pairs {
+            Pairs::Rows => (rows, columns, 2),
+            Pairs::Columns => (columns, rows, 1),
+        };
+        let shape = Shape::fixed(&[size, size]);
+        let unit = self.unit_norm(weight);
+        let products = self.mat_mul(unit, unit, shape.clone(), Size::fixed(inner), transposed);
+        let others = self.full_constant(shape, self.dtype(weight));
+        let kept = self.mul_ordered(products, others);
+        let sizes = self.unary("Abs", kept);
+        let total = self.reduce("Sum", sizes, Shape::fixed(&[]));
+        let factor = self.constant(1e-3, total);
+        (total, factor)
     }
 
     fn produced_by(&self, value: ValueId) -> &'static str {

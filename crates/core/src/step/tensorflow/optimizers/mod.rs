@@ -92,6 +92,8 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
     if config.clip_global {
         clip_by_global_norm(lowering, &mut dense);
     }
+    let weights = lowering.model.weights.iter().zip(&lowering.variables);
+    let constrained: Vec<VariableId> = weights.filter(|(weight, _)| weight.constrained).map(|(_, &id)| id).collect();
     for (variable, mut gradient) in dense {
         lowering.graph.layer = lowering.graph.variables[variable.0 as usize].layer;
         let dtype = lowering.graph.variables[variable.0 as usize].dtype;
@@ -108,6 +110,9 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         update(lowering, gradient, variable);
         if config.ema {
             moving_average(lowering, variable);
+        }
+        if constrained.contains(&variable) {
+            constrain(lowering, variable);
         }
     }
     lowering.graph.layer = None;
@@ -218,6 +223,16 @@ fn moving_average(lowering: &mut Lowering<'_>, variable: VariableId) {
     let fresh = lowering.scale(weight, 0.01);
     let sum = lowering.add(kept, fresh);
     lowering.graph.assign("AssignVariableOp", average, sum, &[]);
+}
+
+/// A constraint computes the weight's new value from the updated one (base_optimizer.py, `apply`; keras/src/constraints): norms are sums of squares,
+/// and what comes of them is one number for each row or column.
+fn constrain(lowering: &mut Lowering<'_>, variable: VariableId) {
+    let weight = lowering.graph.read_after(variable, last_write(lowering, variable));
+    let squares = lowering.unary("Square", weight);
+    let norm = lowering.reduce("Sum", squares, Shape::fixed(&[]));
+    let held = lowering.mul_ordered(weight, norm);
+    lowering.graph.assign("AssignVariableOp", variable, held, &[]);
 }
 
 fn last_write(lowering: &Lowering<'_>, variable: VariableId) -> Option<NodeId> {
