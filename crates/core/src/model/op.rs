@@ -6,7 +6,7 @@
 /// What an op computes. Weights are given in the order named in each kind's documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpKind {
-    /// Convolution. Weights: kernel, then bias if there is one. Separable convolutions are two ops.
+    /// Convolution. Weights: kernel, then bias if there is one; none if it only cuts out patches. Separable convolutions are two ops.
     Conv(Conv),
     /// Matrix product of the last dimension with a kernel. Weights: kernel `[in, out]`, then bias if there is one.
     Dense,

@@ -50,7 +50,7 @@ fn width(model: &Model, op: &Op) -> Option<(&'static str, u64)> {
     match &op.kind {
         OpKind::Dense => Some(("units", output.last())),
         OpKind::Rnn(rnn) => Some(("units", rnn.units)),
-        OpKind::Conv(conv) if conv.depthwise => None,
+        OpKind::Conv(conv) if conv.depthwise || op.weights.is_empty() => None,
         OpKind::Conv(conv) if conv.channels_first => Some(("filters", *output.dims.get(1)?)),
         OpKind::Conv(_) => Some(("filters", output.last())),
         _ => None,

@@ -44,6 +44,28 @@ pub(super) fn geometry(cx: &Cx<'_, '_>, input: Shape) -> Result<Geometry> {
     Ok(Geometry { input, channels, conv })
 }
 
+/// Patches of pictures, which Keras cuts out by a convolution with ones and zeros (keras/src/ops/image.py, `_extract_patches_2d`): that filter is a
+/// constant. `None` for anything but pictures.
+pub(in crate::keras) fn patches<'d>(cx: &mut Cx<'_, 'd>) -> Result<Option<Value<'d>>> {
+    let x = cx.input()?;
+    let input = cx.shape(x);
+    if input.rank() != 4 || !input.batched || cx.ints("size")?.len() > 2 {
+        return Ok(None);
+    }
+    let kernel = cx.sizes("size", 2, 1)?;
+    let strides = if cx.has("strides") { cx.sizes("strides", 2, 1)? } else { kernel.clone() };
+    let channels_first = cx.channels_first();
+    let channels = if channels_first { input.dims[1] } else { input.last() };
+    let filters = kernel.iter().fold(channels, |filters, &size| filters.saturating_mul(size));
+    let dilation = cx.sizes("dilation_rate", 2, 1)?;
+    let (padding, dtype) = (padding(cx)?, cx.dtype(x));
+    let conv =
+        Conv { kernel, strides, dilation, padding, groups: 1, depthwise: false, transposed: false, channels_first };
+    let geometry = Geometry { input, channels, conv };
+    let out = geometry.output(cx, filters)?;
+    Ok(Some(Value::Tensor(cx.op_to(OpKind::Conv(geometry.conv), &[x], out, dtype, &[])?)))
+}
+
 pub(super) fn padding(cx: &Cx<'_, '_>) -> Result<Padding> {
     Ok(match cx.text("padding") {
         None | Some("valid") => Padding::Valid,

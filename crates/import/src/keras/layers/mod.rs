@@ -16,6 +16,7 @@ mod reshape;
 mod rnn;
 mod wrappers;
 
+pub(super) use self::conv::patches;
 pub(super) use self::core::einsum_dense;
 pub(super) use self::merge::{broadcast, concatenated};
 pub(super) use self::reshape::{interpolation, resolve_target};

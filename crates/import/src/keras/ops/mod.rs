@@ -289,4 +289,7 @@ static OPS: &[OpEntry] = &[
     op("Pad", How::With(moving::pad)),
     op("OneHot", How::With(moving::one_hot)),
     op("Resize", How::With(moving::resize)),
+    op("ExtractPatches", How::With(moving::extract_patches)),
+    op("DepthToSpace", How::With(moving::depth_to_space)),
+    op("SpaceToDepth", How::With(moving::space_to_depth)),
 ];

@@ -5,7 +5,7 @@ use brimful_core::model::{DType, OpKind, Shape, product};
 use super::super::build::Hints;
 use super::super::cx::Cx;
 use super::super::json::Json;
-use super::super::layers::{concatenated, interpolation, resolve_target};
+use super::super::layers::{concatenated, interpolation, patches, resolve_target};
 use super::super::value::Value;
 use super::guess;
 use super::math::constant_dims;
@@ -408,4 +408,47 @@ pub(super) fn resize<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<
     shape.dims[start + 1] = width;
     let interpolation = interpolation(cx.text("interpolation").unwrap_or("bilinear"));
     moved(cx, OpKind::Resize { interpolation, integer_factor }, shape)
+}
+
+pub(super) fn extract_patches<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    match patches(cx)? {
+        Some(value) => Ok(value),
+        None => guess(cx, hints),
+    }
+}
+
+/// Channels become places, as pictures are made larger by learnt pixels.
+pub(super) fn depth_to_space<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    blocks(cx, hints, |size, block| size.checked_mul(block), |channels, places| channels.checked_div(places))
+}
+
+/// Places become channels.
+pub(super) fn space_to_depth<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    blocks(cx, hints, |size, block| size.checked_div(block), |channels, places| channels.checked_mul(places))
+}
+
+fn blocks<'d>(
+    cx: &mut Cx<'_, 'd>,
+    hints: Hints<'d>,
+    side: fn(u64, u64) -> Option<u64>,
+    depth: fn(u64, u64) -> Option<u64>,
+) -> Result<Value<'d>> {
+    let mut shape = cx.shape(cx.input()?);
+    let block = cx.positive("block_size")?;
+    if shape.rank() != 4 {
+        return guess(cx, hints);
+    }
+    let elements = shape.elements();
+    let (first, channel) = if cx.channels_first() { (2, 1) } else { (1, 3) };
+    for at in [first, first + 1] {
+        let Some(size) = side(shape.dims[at], block) else { return guess(cx, hints) };
+        shape.dims[at] = size;
+    }
+    let Some(channels) = depth(shape.dims[channel], block.saturating_mul(block)) else { return guess(cx, hints) };
+    shape.dims[channel] = channels;
+    if shape.elements() != elements {
+        return cx.fail(format!("blocks of {block} do not divide {}", cx.show(&cx.shape(cx.input()?))));
+    }
+    // A copy in another order, within each sample.
+    moved(cx, OpKind::Permute { axes: vec![0, 2, 1, 3] }, shape)
 }

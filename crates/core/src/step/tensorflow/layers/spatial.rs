@@ -20,8 +20,12 @@ fn taken_apart(conv: &Conv) -> u32 {
 
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, op: &Op, conv: &Conv, x: ValueId) -> ValueId {
-        let weight = self.weight(op.weights[0], op.compute);
         let output = self.model.tensor(op.outputs[0]).shape.clone();
+        let weight = match op.weights.first() {
+            Some(&weight) => self.weight(weight, op.compute),
+            // Ones and zeros that cut out patches.
+            None => self.full_constant(Shape::fixed(&[output.last(), output.last()]), op.compute),
+        };
         let x = if conv.padding == Padding::Causal { self.pad_causally(conv, x) } else { x };
         if conv.dilation.iter().any(|&dilation| dilation > 1) && !conv.transposed {
             return self.dilated_convolution(op, conv, x, weight, output);
