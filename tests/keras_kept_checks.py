@@ -107,6 +107,72 @@ def methods_of_its_own():
     }
 
 
+def steps_of_its_own():
+    """A step, or what makes Keras's function of it, that is the user's, set on the model or by its class: it runs as often as in Keras, whole
+    batches, and a line says so."""
+    (x, y), ran, said = arrays(), [], []
+
+    class Making(keras.Sequential):
+        def make_train_function(self, force=False):
+            ran.append("made")
+            return super().make_train_function(force)
+
+    def stepping():
+        model = network()
+        own = model.train_step
+        model.train_step = lambda *args, **given: ran.append("stepped") or own(*args, **given)
+        return model
+
+    def making():
+        keras.utils.set_random_seed(1)
+        model = Making([layers.Input((x.shape[1],)), layers.Dense(y.shape[1] if y.ndim > 1 else 1)])
+        model.compile("sgd", "mse")
+        return model
+
+    force(SIZE)
+    found = {}
+    say, lines.say = lines.say, said.append
+    try:
+        for make in (stepping, making):
+            counts, models = [], (make(), make())
+            for fit, model in zip((ORIGINAL["fit"], brimful.keras.fit), models):
+                ran.clear()
+                fit(model, x, y, batch_size=BATCH, epochs=1, verbose=2, shuffle=False)
+                counts.append(len(ran))
+            plain, ours = (model.get_weights() for model in models)
+            worst = max(float(abs(left - right).max()) for left, right in zip(plain, ours))
+            found[make.__name__] = {"ran": counts, "weights": worst, "said": " ".join(said)}
+            said.clear()
+    finally:
+        lines.say = say
+    return found
+
+
+def metrics_of_layers():
+    """A metric that a layer updates whenever it is called is named: in parts it is called more often. (Keras on JAX has no such metrics.)"""
+    (x, _), said = arrays(), []
+
+    class Measured(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.size = keras.metrics.Mean(name="size")
+
+        def call(self, x):
+            self.size.update_state(ops.mean(ops.abs(x)))
+            return x
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([layers.Input((x.shape[1],)), Measured(), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    force(SIZE)
+    say, lines.say = lines.say, said.append
+    try:
+        brimful.keras.fit(model, x, np.zeros((len(x), 1)), batch_size=BATCH, epochs=1, verbose=2, shuffle=False)
+    finally:
+        lines.say = say
+    return {"parts": parts_taken(model), "said": " ".join(said)}
+
+
 def warned():
     """Keras's warning that there is nothing to train is given, and none about files that nobody writes."""
     (x, y), given = arrays(), []
@@ -136,6 +202,8 @@ def losses_that_say_nothing():
     return said
 
 
-CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, warned, losses_that_say_nothing]
+CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, steps_of_its_own, warned, losses_that_say_nothing]
+if keras.backend.backend() != "jax":
+    CHECKS.append(metrics_of_layers)
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

@@ -229,6 +229,22 @@ def test_a_models_own_fit_runs_and_trains_in_parts(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_steps_of_the_users_run_as_often_as_in_keras_and_are_named(backend):
+    found = result(backend, "steps_of_its_own")
+    for how, name in (("stepping", "train_step"), ("making", "make_train_function")):
+        keras_own, ours = found[how]["ran"]
+        assert ours == keras_own > 0 and found[how]["weights"] <= 1e-6, found
+        assert f"has a {name} of its own, which runs as it is" in found[how]["said"], found
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_metrics_that_layers_update_are_named(backend):
+    found = result(backend, "metrics_of_layers")
+    assert found["parts"] > 1
+    assert "size/total, size/count change whenever the model is called: once for each part" in found["said"], found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_warnings_are_keras_own(backend):
     keras_own, ours = result(backend, "warned")["given"]
     assert ours == keras_own and len(ours) == (backend != "jax")

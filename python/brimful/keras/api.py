@@ -71,14 +71,14 @@ def job_of(model: Any, memory: str | int, allow: str) -> Job:
     return job
 
 
-def _taken(job: Job, function: str, called: str) -> bool:
-    """Whether a step is Keras's own. A step of the user's runs as it is: what it does with a batch nobody else can know."""
-    step = function.replace("function", "step")
-    if function == "predict_function" or job.takes(step):
+def _taken(job: Job, kind: str, called: str) -> bool:
+    """Whether steps of this kind are Keras's own. Those of the user's run as they are: what they do with a batch nobody else can know."""
+    own = job.own(kind)
+    if own is None or own == "predict_step":
         return True
-    if step == "train_step" and called == "fit":
+    if kind == "train" and called == "fit":
         lines.say(
-            f"{type(job.model).__name__} has a train_step of its own, which runs as it is. In a loop of your own, two lines keep it inside the "
+            f"{type(job.model).__name__} has a {own} of its own, which runs as it is. In a loop of your own, two lines keep it inside the "
             "memory: step = brimful.keras.Step(model, loss, optimizer) and loss = step(x, y)"
         )
     return False
@@ -92,8 +92,11 @@ def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bo
         # What is free is asked anew; what was found out about the model stays.
         job.kinds.clear()
         functions = {
-            function_name: function for function_name, function in job.backend.functions(job).items() if _taken(job, function_name, name)
+            function_name: function
+            for function_name, function in job.backend.functions(job).items()
+            if _taken(job, function_name.removesuffix("_function"), name)
         }
+    job.taken = set(functions)
     before = {name: model.__dict__.get(name) for name in functions}
     _running.add(id(model))
     for name, function in functions.items():

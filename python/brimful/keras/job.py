@@ -56,6 +56,8 @@ class Job:
         self.rows: dict[str, Any] = {}
         #: Whether nobody is called between batches who could write into the arrays that they are made of.
         self.still = False
+        #: The functions of Keras's loop that the job stands for now.
+        self.taken: set[str] = set()
         #: What earlier calls found out: plans by batch, and sizes that do not change.
         self.planned: dict = {}
         self._made_for = self._identity()
@@ -71,9 +73,11 @@ class Job:
         parts = [getattr(model, name, None) for name in ("optimizer", "_compile_loss", "_compile_metrics", "run_eagerly", "jit_compile")]
         return (*parts, *trainable)
 
-    def takes(self, step: str) -> bool:
-        """Whether a step is Keras's own: another one is the user's, and runs as it is."""
-        return getattr(type(self.model), step) is getattr(keras.Model, step)
+    def own(self, kind: str) -> str | None:
+        """The user's function for the steps of this kind ("train", "test" or "predict"), if there is one: it runs as it is."""
+        names = (f"make_{kind}_function", f"{kind}_step")
+        model = self.model
+        return next((name for name in names if name in vars(model) or getattr(type(model), name) is not getattr(keras.Model, name)), None)
 
     def goes_well(self, rows: int, whole: bool = False) -> bool:
         """Whether training steps of so many samples went well (whole: not in parts), and none has failed."""
@@ -327,7 +331,8 @@ class Job:
         changed = [name for (name, old), (_, new) in zip(before, after) if old.shape != new.shape or (old != new).any()]
         if changed:
             names = ", ".join(changed[:3])
-            text = f"{names} changes whenever the model is called: once for each part instead of once for the batch"
+            changes = "changes" if len(changed) == 1 else "change"
+            text = f"{names} {changes} whenever the model is called: once for each part instead of once for the batch"
             self.findings.append(findings.Finding("moving_state", text))
             self.say_findings()
 

@@ -34,8 +34,9 @@ def shared_seed() -> list:
 
 
 def others(model: Any) -> list:
-    """What a forward pass might change beside BatchNorm's averages, seeds and metrics."""
-    known = {id(variable) for variable in [*seeds(model), *model.metrics_variables]}
+    """What a forward pass might change beside BatchNorm's averages, seeds and the model's metrics. Those of layers are updated by the layers."""
+    metrics = [variable for metric in model._get_own_metrics() for variable in metric.variables]
+    known = {id(variable) for variable in [*seeds(model), *metrics]}
     for layer in findings.batch_norms(model):
         known |= {id(variable) for variable in layer.non_trainable_variables}
     return [variable for variable in changed_by_forward(model) if id(variable) not in known]
