@@ -282,3 +282,49 @@ def test_parts_of_a_mapping_are_of_its_kind(frozen):
 def test_accumulate_says_that_a_batch_is_empty():
     with pytest.raises(ValueError, match="the batch has no samples"):
         brimful.torch.accumulate(torch.zeros(0, 4), 4, torch.sum)
+
+
+def halved(gradient):
+    return gradient / gradient.norm()
+
+
+@pytest.mark.parametrize("where", ["parameter", "module", "before a module"])
+def test_hooks_on_gradients_are_not_called_exact(where, capfd):
+    """They are given the gradients of each part: nobody knows what they make of them. A whole batch is the whole batch's."""
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    if where == "parameter":
+        model[0].weight.register_hook(halved)
+    elif where == "module":
+        model[1].register_full_backward_hook(lambda module, given, out: (halved(given[0]),))
+    else:
+        model[1].register_full_backward_pre_hook(lambda module, out: (halved(out[0]),))
+    whole, step = (brimful.torch.Step(model, nn.MSELoss(), sgd(model)) for _ in range(2))
+    whole((torch.randn(4, 4), torch.randn(4, 2)))
+    assert whole.exact
+    step((torch.randn(12, 4), torch.randn(12, 2)))
+    assert step.split_steps and not step.exact and any(reason.startswith("hooks on gradients (") for reason in step.why)
+    assert "are given those of each part" in capfd.readouterr().err
+
+
+def test_an_optimizer_within_backward_is_refused():
+    """It steps before the batch is done: what it did cannot be put back."""
+    model = nn.Linear(4, 2)
+    model.weight.register_post_accumulate_grad_hook(lambda parameter: None)
+    with pytest.raises(ValueError, match="weight has a hook that runs as soon as its gradient is there .* remove the hook"):
+        brimful.torch.Step(model, nn.MSELoss(), sgd(model))
+
+
+def test_a_batch_that_cannot_be_split_is_said_to_be_tried_as_a_whole(capfd):
+    model = nn.Linear(4, 2)
+    step = brimful.torch.Step(model, lambda out, batch: ((out - batch[1]) ** 2).mean() ** 0.5, sgd(model))
+    step((torch.randn(12, 4), torch.randn(12, 2)))
+    assert step.split_steps == 0
+    assert "the batch is tried as a whole: the loss of the batch is not the weighted sum" in capfd.readouterr().err
+
+
+def test_sizes_may_be_numpys_whole_numbers():
+    numpy = pytest.importorskip("numpy")
+    assert [len(part) for part in brimful.torch.split(torch.zeros(7), numpy.int64(3))] == [2, 2, 3]
+    for wrong in (0, True, 2.0, "3"):
+        with pytest.raises(ValueError, match="write a number of samples"):
+            list(brimful.torch.split(torch.zeros(7), wrong))

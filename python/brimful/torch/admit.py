@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import guard, optimizers
+from . import guard, hooks, optimizers
 
 ONE = "Step works with one process and one device today"
 
@@ -40,6 +40,9 @@ def check(model: Any, optimizer: Any, scheduler: Any) -> None:
         raise ValueError("no parameter of the optimizer is trainable: nothing would change")
     if optimizers.needs_closure(optimizer):
         raise ValueError("LBFGS calls the model several times within its step, which cannot be taken in parts: use another optimizer")
+    hooked = hooks.within_backward(model, optimizer)
+    if hooked is not None:
+        raise ValueError(hooked)
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise ValueError("ReduceLROnPlateau takes a metric once per epoch: call its step yourself, and leave scheduler= out")
 

@@ -7,6 +7,7 @@ is copied. The batch dimension is the first; tensors that do not share it, and e
 from __future__ import annotations
 
 import copy
+import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
@@ -90,8 +91,13 @@ def split(batch: Any, size: int) -> Iterator[Any]:
         tensors, and everything that is not a tensor, go whole with each part.
     size: samples at a time.
     """
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+    try:
+        # NumPy's whole numbers, too.
+        count = 0 if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        count = 0
+    if count < 1:
         raise ValueError(f"size is {size!r}: write a number of samples, 1 or more")
     total = rows(batch)
-    for begin, end in sizing.parts(total, size):
+    for begin, end in sizing.parts(total, count):
         yield take(batch, begin, end, total)

@@ -21,7 +21,7 @@ import torch
 
 from brimful.fitting import CannotSplit, DoesNotFit, failure, learnt, lines, memory, sizing
 
-from . import admit, budget, guard, norms, parts, probe, start, weigh
+from . import admit, budget, guard, hooks, norms, parts, probe, start, weigh
 from .gradients import Gradients
 from .update import Update
 
@@ -166,6 +166,10 @@ class Step:
             result = self._result("not exactly the full batch's gradients") if self._compared else "gradients not verified"
             lines.say(lines.started(total, size, need, proposal.room_bytes, result))
             self._say_reasons()
+            if self._refused is not None and micro.size < total:
+                self._once(f"the batch is tried as a whole: {self._refused}")
+            elif proposal.plan is None and micro.size == total:
+                self._once("what a step needs could not be predicted: the batch is tried as a whole, and taken in parts if that fails")
 
         # Whether a forward pass changes buffers is seen in the first part: until then nothing is called the same.
         self._compared = not split or not self._light.others(norms.NORMS)
@@ -181,6 +185,8 @@ class Step:
 
     def _may_split(self, batch: Any, total: int) -> bool:
         """Whether the parts add up to the whole. Tried before the first split and now and then again: batches differ."""
+        if self._refused is None:
+            self._refused = hooks.within_backward(self.model, self.optimizer)
         if self._refused is not None:
             return False
         ignored = self.normalize is None and not self._seen_ignored and self._rule is weigh.SAMPLES and weigh.holds_ignored(batch)
@@ -348,6 +354,8 @@ class Step:
         for reason, holds in ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model))):
             if holds and reason not in self.why:
                 self.why.append(reason)
+        hooked = hooks.on_gradients(self.model, self.optimizer)
+        self.why += [] if hooked is None or hooked in self.why else [hooked]
 
     def _say_reasons(self) -> None:
         for reason in self.why:
