@@ -47,7 +47,9 @@ impl Building {
             .map(|(name, dims, trainable)| {
                 let (name, dims) = ((*name).to_owned(), dims.clone());
                 let (dtype, trainable) = (self.store, *trainable);
-                let weight = Weight { layer, name, dims, dtype, trainable, penalty: None, constrained: trainable };
+                // Some are held by a constraint.
+                let constrained = trainable && layer.0 % 2 == 1;
+                let weight = Weight { layer, name, dims, dtype, trainable, penalty: None, constrained };
                 self.model.weights.push(weight);
                 WeightId(self.model.weights.len() as u32 - 1)
             })
