@@ -284,7 +284,7 @@ def test_accumulate_says_that_a_batch_is_empty():
         brimful.torch.accumulate(torch.zeros(0, 4), 4, torch.sum)
 
 
-def halved(gradient):
+def normalized(gradient):
     return gradient / gradient.norm()
 
 
@@ -293,11 +293,11 @@ def test_hooks_on_gradients_are_not_called_exact(where, capfd):
     """They are given the gradients of each part: nobody knows what they make of them. A whole batch is the whole batch's."""
     model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     if where == "parameter":
-        model[0].weight.register_hook(halved)
+        model[0].weight.register_hook(normalized)
     elif where == "module":
-        model[1].register_full_backward_hook(lambda module, given, out: (halved(given[0]),))
+        model[1].register_full_backward_hook(lambda module, given, out: (normalized(given[0]),))
     else:
-        model[1].register_full_backward_pre_hook(lambda module, out: (halved(out[0]),))
+        model[1].register_full_backward_pre_hook(lambda module, out: (normalized(out[0]),))
     whole, step = (brimful.torch.Step(model, nn.MSELoss(), sgd(model)) for _ in range(2))
     whole((torch.randn(4, 4), torch.randn(4, 2)))
     assert whole.exact

@@ -149,3 +149,12 @@ def channels_first():
     x = L.Cropping2D(2, data_format=f)(x)
     x = L.SpatialDropout2D(0.1, data_format=f)(x)
     return keras.Model(i, [L.GlobalAveragePooling2D(data_format=f)(x), L.Flatten(data_format=f)(x)])
+
+
+@fixture
+def patches_and_blocks():
+    i = keras.Input((16, 16, 3))
+    deep = keras.ops.image.extract_patches(i, size=4)
+    wide = keras.ops.image.extract_patches(i, size=(3, 5), strides=1, dilation_rate=2, padding="same")
+    large = keras.ops.nn.depth_to_space(deep, 2)
+    return keras.Model(i, [wide, large, keras.ops.nn.space_to_depth(large, 4)])
