@@ -94,14 +94,67 @@ def test_what_never_fits_is_tried_less_and_less():
 def test_measured_peaks_say_what_fits():
     """With two peaks and the room there is nothing to wait for: ten bytes a sample, a thousand bytes in all."""
     size = sizing.MicroBatch(400, 10)
-    size.succeeded(8, 80, 1000)
-    assert not size.succeeded(10, 100, 1000) or size.size == 20
+    size.succeeded(8, 80, lambda: 1000)
+    assert not size.succeeded(10, 100, lambda: 1000) or size.size == 20
     grown = [size.size]
     for _ in range(20):
-        size.succeeded(size.size, 10 * size.size, 1000)
+        size.succeeded(size.size, 10 * size.size, lambda: 1000)
         grown.append(size.size)
     assert max(grown) <= 1000 * (1 - sizing.MARGIN) / 10
     assert grown[-1] == 80, "doubled while it fits"
+
+
+def test_nothing_is_tried_that_no_peak_speaks_for_where_it_would_be_the_end():
+    """However long it goes well; and peaks that are off by some bytes do not carry it far."""
+    size = sizing.MicroBatch(1000, 10, careful=True)
+    for _ in range(5000):
+        assert not size.succeeded(10)
+    size.peaks.update({0: 100, 9: 189, 10: 190})  # ten a sample, but one between nine and ten
+    assert size.succeeded(10, 190, lambda: 1000) is False and size.size == 10, "looked at now and then"
+    while size.is_new or size.size == 10:
+        size.succeeded(10, 190, lambda: 1000)
+    assert size.size == 20
+    for _ in range(100):
+        size.succeeded(size.size, 100 + 10 * size.size, lambda: 1000)
+    assert 60 <= size.size and 100 + 10 * size.size <= 1000 * (1 - sizing.HEAP_MARGIN)
+
+
+def test_what_took_more_than_it_may_is_taken_smaller():
+    size = sizing.MicroBatch(1000, 100, careful=True)
+    size.peaks[0] = 100
+    assert size.exceeded(100, 1100, 900) == size.size
+    assert 100 + 10 * size.size <= 900 and size.size >= 60
+    assert sizing.MicroBatch(10, 2).exceeded(2, 1000, 10) == 1
+
+
+def test_a_plan_that_knows_bounds_the_growth():
+    """Peaks say 43, the plan, which knows where tensors are put, 40: seven parts stay seven."""
+    size = sizing.MicroBatch(256, 40)
+    size.peaks[18] = 18 * 180
+    for _ in range(2000):
+        assert not size.succeeded(37, 37 * 180, lambda: 8192, lambda: 40)
+    assert size.size == 40
+    while not size.succeeded(37, 37 * 180, lambda: 16384, lambda: 80):
+        pass
+    assert size.size == 80, "there is twice as much"
+
+
+def test_a_size_that_fails_again_and_again_is_not_repeated_for_ever():
+    """Each part of each step fails once and goes well the second time: after a few of them there is one part more, not half the size."""
+    size = sizing.MicroBatch(4096, 281)
+    size.succeeded(274)
+    repeats = 0
+    while size.repeats(274):
+        repeats += 1
+        size.succeeded(274, failures=1)
+    assert repeats == sizing.REPEATS
+    assert size.failed(274) == 256, "sixteen parts in place of fifteen"
+    # One failure now and then is another matter.
+    size.succeeded(256)
+    for _ in range(20):
+        assert size.repeats(256)
+        size.succeeded(256, failures=1)
+        size.succeeded(256)
 
 
 def test_a_larger_batch_is_asked_whole():

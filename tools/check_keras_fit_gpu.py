@@ -52,23 +52,24 @@ def attention():
     return keras.Model(x, y), lambda rows: np.random.randint(0, 8000, (rows, 256)), 4096
 
 
-def fit(make, steps=3, size=None, injected=None):
-    """Trains a new model; its job. With a size, that one is taken instead of the one that would be chosen."""
+def fit(make, steps=3, size=None, injected=None, data=None):
+    """Trains a new model; its job. With a size, that one is taken instead of the one that would be chosen; with data, one batch of them is
+    taken in each epoch."""
     os.environ["BRIMFUL_CACHE"] = tempfile.mkdtemp()
     keras.utils.set_random_seed(0)
     model, inputs, batch = make()
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    x, y = inputs(batch * steps), np.random.randint(0, 10, batch * steps)
+    x, y = (inputs(batch * steps), np.random.randint(0, 10, batch * steps)) if data is None else data
     planning.propose = PROPOSE if size is None else lambda *args, **kwargs: planning.Proposal(size)
     if injected is not None:
         injected(brimful.keras.api.job_of(model, "auto", "exact").backend)
-    brimful.keras.fit(model, x, y, batch_size=batch, epochs=1, verbose=0, shuffle=False)
+    brimful.keras.fit(model, x, y, batch_size=batch, epochs=1 if data is None else steps, verbose=0, shuffle=False)
     return model, model.__dict__["_brimful_job"].kinds["train"]
 
 
-def works(make, size):
+def works(make, size, data):
     with lines.quiet():
-        return fit(make, steps=2, size=size)[1].failures == 0
+        return fit(make, steps=2, size=size, data=data)[1].failures == 0
 
 
 def taken(size, asked):
@@ -89,14 +90,17 @@ def limit_bytes():
 def sizes(make):
     """The chosen size against the largest that goes through two steps without a failure, to within a fiftieth."""
     begin = time.time()
-    kind = fit(make, steps=6)[1]
-    chosen, failures = kind.size.size, kind.failures
-    low, high = (chosen, chosen * 2) if works(make, chosen) else (1, chosen)
-    while works(make, high):
-        low, high = high, high * 2
+    _, inputs, batch = make()
+    data = inputs(batch), np.random.randint(0, 10, batch)
+    kind = fit(make, steps=6, data=data)[1]
+    chosen, failures = kind.last_size, kind.failures
+    write("chosen", model=make.__name__, chosen=chosen, failures=failures, seconds=round(time.time() - begin))
+    low, high = chosen, chosen * 10 // 9 + 1
+    while works(make, high, data):
+        low, high = high, high * 5 // 4 + 1
     while high - low > max(1, low // 50):
         middle = (low + high) // 2
-        low, high = (middle, high) if works(make, middle) else (low, middle)
+        low, high = (middle, high) if works(make, middle, data) else (low, middle)
     write(
         "sizes",
         model=make.__name__,

@@ -46,7 +46,7 @@ def human(size_bytes: float) -> str:
 def host_room_bytes(root: Path = Path("/")) -> int:
     """RAM that this process can still take: what the machine has left, its control groups and its own limit allow."""
     rooms = [limit - used for _, limit, used in host_limits(root)]
-    address_space = _address_space(root)
+    address_space = address_space_room_bytes(root)
     if address_space is not None:
         rooms.append(address_space)
     return max(0, min(rooms)) if rooms else 0
@@ -97,8 +97,8 @@ def _control_groups(root: Path) -> list[tuple[str, int, int]]:
     return found
 
 
-def _address_space(root: Path) -> int | None:
-    """What `ulimit -v` leaves."""
+def address_space_room_bytes(root: Path = Path("/")) -> int | None:
+    """What `ulimit -v` leaves; None where it sets no limit."""
     try:
         import resource
     except ImportError:

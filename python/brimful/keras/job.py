@@ -14,6 +14,7 @@ from typing import Any
 import keras
 
 from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
+from brimful.fitting.host import Footprint
 from brimful.fitting.learnt import about
 
 from . import arrays, backends, batches, findings, numerics, probe, start, state, terms, words
@@ -28,6 +29,8 @@ PAUSES_SECONDS = (0.0, 0.1, 1.0)
 UNDO_SECONDS = (5.0, 30.0)
 #: Steps whose peak is compared with a limit that the user gave: the first makes what the second finds there.
 VERIFIED_STEPS = 2
+#: Steps after which parts of models whose result depends on them stay as they are.
+SETTLED_STEPS = 4
 
 
 class Job:
@@ -43,6 +46,8 @@ class Job:
         #: What loaders of this run will still take of the memory that is free now.
         self.data_bytes = 0
         self.backend = backends.make(model)
+        #: What the process holds, where running out of memory would end it.
+        self.footprint = Footprint.where_needed(batches.bytes_of(model.variables)) if self.backend.on_host else None
         self.kinds: dict[str, Kind] = {}
         self.rule: terms.Rule | None = None
         #: The fewest samples that a part may have.
@@ -274,8 +279,8 @@ class Job:
         return total
 
     def _collects(self, rows: int) -> bool:
-        most = max(COLLECTED_BYTES, COLLECTED_SHARE * self.limit_bytes())
-        collects = self.rule.sample_bytes * rows <= most
+        needed = self.rule.sample_bytes * rows
+        collects = needed <= COLLECTED_BYTES or needed <= COLLECTED_SHARE * self.limit_bytes()
         own = [] if collects else findings.own_metrics(self.model)
         if (
             own
@@ -300,7 +305,25 @@ class Job:
 
     def limit_bytes(self) -> int:
         """What the allocator may hold altogether; nothing where nobody knows."""
-        return self.wanted_bytes or max(0, (self.backend.limit_bytes() or 0) - self.data_bytes)
+        if self.wanted_bytes is not None:
+            return self.wanted_bytes
+        limit = self.backend.limit_bytes() if self.footprint is None else self.footprint.limit_bytes()
+        return max(0, (limit or 0) - self.data_bytes)
+
+    def used_bytes(self) -> int:
+        """What the allocator has given out, or the process holds; nothing where nobody knows."""
+        return (self.backend.used_bytes() if self.footprint is None else self.footprint.used_bytes()) or 0
+
+    def _peak_bytes(self, kind: Kind) -> int | None:
+        """The most that was held since the last call, where somebody knows."""
+        if not kind.on_host:
+            peak = self.backend.peak_bytes()
+            self.backend.reset_peak()
+            return peak
+        peak = self.footprint.peak_bytes()
+        self.footprint.reset_peak()
+        # What is compiled and started for a new size is in the first step's, and is not needed again.
+        return None if kind.size.is_new else peak
 
     def say_findings(self) -> None:
         """What differs in parts, each finding once."""
@@ -377,7 +400,7 @@ class Job:
                 f"step {step} ran out of memory at {tried} samples: what the parts before left waits on the host, the same samples once more"
             )
             return
-        if kind.size.good >= tried and progress.again == 0:
+        if progress.again == 0 and kind.size.repeats(tried):
             progress.again = 1
             lines.say(f"step {step} ran out of memory at {tried} samples, which went well before: the same samples once more")
             return
@@ -437,26 +460,25 @@ class Job:
             # Nothing to find out; what it costs to ask would be the whole cost of this.
             kind.size.good = max(kind.size.good, rows)
             return
-        peak = self.backend.peak_bytes()
+        peak = self._peak_bytes(kind)
         kind.peak_bytes = max(kind.peak_bytes, peak or 0)
         largest = max(end - begin for begin, end in sizing.parts(rows, kind.size.size))
         if kind.base_bytes:
             # What is there without any sample: with the first peak it says how much a sample takes.
             kind.size.peaks.setdefault(0, kind.base_bytes)
-        if self.wanted_bytes is not None and peak and peak > self.wanted_bytes and largest > 1 and self.forbidden is None:
-            # A limit that the user gave is not the allocator's: nothing failed, and it is kept all the same.
-            size = kind.size.failed(largest)
-            lines.say(
-                f"step {kind.steps} took {memory.human(peak)} of {memory.human(self.wanted_bytes)}: {size} samples at a time from now on"
-            )
-            self.backend.reset_peak()
+        limit = self.limit_bytes() if peak and (kind.on_host or self.wanted_bytes is not None) else None
+        if limit and peak > limit and largest > 1 and self.forbidden is None:
+            # A limit that the user gave, or the host's, is not the allocator's: nothing failed, and it is kept all the same.
+            size = kind.size.exceeded(largest, peak, limit)
+            kind.learnt.bad(about(kind.room_bytes), largest)
+            lines.say(f"step {kind.steps} took {memory.human(peak)} of {memory.human(limit)}: {size} samples at a time from now on")
             return
         # Where the result depends on the parts, they are not changed for a little more speed.
-        room = None if self.findings else self.limit_bytes()
+        settled = self.findings and (kind.steps > SETTLED_STEPS or not kind.on_host)
         clean = peak if failures == 0 else None
-        if kind.size.succeeded(largest if kind.size.size < rows else rows, clean, room):
+        taken = largest if kind.size.size < rows else rows
+        if kind.size.succeeded(taken, clean, None if settled else self.limit_bytes):
             kind.grown_from = before
-        self.backend.reset_peak()
 
     def finished(self) -> None:
         """What was learnt is kept, and said."""

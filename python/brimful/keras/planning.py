@@ -18,6 +18,7 @@ import keras
 from keras import tree
 
 from brimful import _native
+from brimful.fitting import sizing
 
 from . import batches
 
@@ -34,6 +35,10 @@ class Proposal:
     #: What one sample needs at the very least, where the plan knows.
     least_bytes: int | None = None
     remedies: list[str] = field(default_factory=list)
+    #: Whether fewer are taken than were asked for because memory is short, as the plan or the compiler says.
+    tight: bool = False
+    #: Whether the framework's compiler says so: it knows what it will run.
+    compiled: bool = False
 
 
 def _variables_bytes(variables: list) -> int:
@@ -67,9 +72,13 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
         proposal = kept[batch] = _planned(model, rows, data, room_bytes, training)
     if job is not None:
         job.backend.join(copies(model, rows, proposal, room_bytes, kept))
-        size = job.backend.proposed(job, data, rows, proposal.size, job.limit_bytes())
+        limit = job.limit_bytes()
+        if job.footprint is not None:
+            # The compiler counts what its programs hold, not the gaps between them in the process's heap.
+            limit = int(limit * (1 - sizing.HEAP_MARGIN))
+        size = job.backend.proposed(job, data, rows, proposal.size, limit)
         if size is not None and size != proposal.size:
-            proposal = Proposal(size, remedies=proposal.remedies)
+            proposal = Proposal(size, remedies=proposal.remedies, tight=size < rows, compiled=True)
     return proposal
 
 
@@ -95,7 +104,7 @@ def _planned(model: Any, rows: int, data: Any, room_bytes: int, training: bool) 
         one = _plan(described, {**asked, "batch": size, "memory_bytes": max(room_bytes - beside, LEAST_BYTES)})
     except (ValueError, KeyError, TypeError):
         return Proposal()
-    proposal = Proposal(size, None if in_update else one["peak"]["device_bytes"] + beside)
+    proposal = Proposal(size, None if in_update else one["peak"]["device_bytes"] + beside, tight=size < rows)
     proposal.remedies = [remedy["title"] for remedy in whole["remedies"] if remedy["id"] not in ("micro_batches", "smaller_batch")]
     if not parts["max_batch"] and not in_update:
         proposal.least_bytes = one["peak"].get("floor_bytes") or one["peak"]["low_bytes"]

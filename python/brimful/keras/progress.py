@@ -54,3 +54,5 @@ class Kind:
         self.peak_bytes = 0
         #: What was in use before the first step.
         self.base_bytes = 0
+        #: Whether its peaks are those of the process, which would be ended at the host's limit.
+        self.on_host = False

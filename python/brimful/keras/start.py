@@ -35,7 +35,7 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     if training and not job.model.trainable_weights and keras.backend.backend() != "jax":
         # Keras's own words, from the step that is not run here.
         lines.pass_on("The model does not have any trainable weights.")
-    used = job.backend.used_bytes() or 0
+    used = job.used_bytes()
     others = max(0, used - planning.own_bytes(job.model, training, job.planned))
     room = max(0, limit - others)
     learnt = Learnt({**planning.signature(job.model, data, training), "device": job.backend.device, "kind": name})
@@ -50,13 +50,17 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     if known is not None and proposal.size and learnt.too_large(about(room)) is None:
         # Nothing failed yet: what went well is no limit.
         start = max(known, proposal.size)
-    kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
+    kind = Kind(sizing.MicroBatch(rows, start, proposal.tight and job.footprint is not None), learnt, room, proposal)
     if proposal.least_bytes and proposal.least_bytes > room and known is None:
         if not job.lowered():
             raise DoesNotFit(words.too_large(kind, rows))
         proposal = planning.propose(job.model, rows, data, room, training)
         kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
     kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
+    kind.on_host = kind.size.careful and job.wanted_bytes is None
+    if kind.on_host and not proposal.compiled:
+        # A mistake of the plan's would be the end: two steps with half as many say what they really take.
+        kind.size.size = min(kind.size.size, known or max(1, kind.size.size // 2))
     if kind.size.size < rows:
         job.look(data, rows, name)
         if (job.predict_forbidden if name == "predict" else job.forbidden) is not None:

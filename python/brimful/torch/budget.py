@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from brimful.fitting import failure, memory
+from brimful.fitting.host import Footprint
 
 from . import guard, parts
 
@@ -23,6 +24,8 @@ class Budget:
     def __init__(self, device: torch.device, allowed: str | int) -> None:
         self.device = device
         self.limit = None if allowed == "auto" else memory.parse(allowed)
+        #: What the process holds, where running out of memory would end it.
+        self.footprint = Footprint.where_needed() if device.type == "cpu" else None
         if device.type == "cuda" and self.limit is not None:
             total = torch.cuda.mem_get_info(device)[1]
             if self.limit < total * torch.cuda.get_per_process_memory_fraction(device) if _tells_fraction() else self.limit < total:
@@ -30,9 +33,29 @@ class Budget:
 
     def free_bytes(self) -> int:
         """What can still be allocated now."""
+        if self.footprint is not None:
+            return max(0, self.footprint.limit_bytes() - self.footprint.used_bytes())
         if self.device.type != "cuda":
             return memory.host_room_bytes()
         return max(0, self.allocator_bytes() - allocated_bytes(self.device))
+
+    def all_bytes(self) -> int | None:
+        """What can be held in all, by whoever says what is held: the allocator on a GPU, the process on a host; None where nobody does."""
+        if self.device.type == "cuda":
+            return self.allocator_bytes()
+        return None if self.footprint is None or self.limit is not None else self.footprint.limit_bytes()
+
+    def peak_bytes(self) -> int | None:
+        """The most that was held since `reset_peak`."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        return None if self.footprint is None else self.footprint.peak_bytes()
+
+    def reset_peak(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        elif self.footprint is not None:
+            self.footprint.reset_peak()
 
     def allocator_bytes(self) -> int:
         """What the allocator can hold in all, on a GPU."""
@@ -82,6 +105,8 @@ class Proposal:
     on_gpu: bool = False
     #: Gradients of the parts before, which are there while the next one runs.
     gradient_bytes: int = 0
+    #: The last room that `most` was asked about, and its answer.
+    _most: tuple[int, int] | None = None
 
     def need_bytes(self, size: int) -> int | None:
         """What so many samples at a time need."""
@@ -102,6 +127,20 @@ class Proposal:
             return None
         peaks = [self.plan.at(count).peak.allocated_bytes for count in (other, size)]
         return (peaks[1] - peaks[0]) / (size - other)
+
+    def most(self, room_bytes: int) -> int | None:
+        """How many samples at a time fit into so much, as the plan says, which knows where the allocator puts them; None without a plan."""
+        if self.plan is None:
+            return None
+        # Rooms differ a little from look to look: the plan is asked again when it may matter.
+        if self._most is None or abs(self._most[0] - room_bytes) > 0.01 * room_bytes:
+            limited = self._limited(room_bytes)
+            self._most = room_bytes, self.plan.report["job"]["batch"] if limited.fits else max(1, limited.max_batch or 1)
+        return self._most[1]
+
+    def _limited(self, room_bytes: int) -> Any:
+        """The plan for so much room, of which the gradients of the parts before take some."""
+        return type(self.plan)(self.plan._capture, {**self.plan._request, "memory": max(room_bytes - self.gradient_bytes, 1 << 20)})
 
     def remedies(self) -> list[str]:
         """What would need less memory."""
@@ -139,9 +178,7 @@ def propose(model: Any, batch: Any, loss: Any, optimizer: Any, precision: str, r
 def _in_parts(proposal: Proposal, most: int) -> Proposal:
     """The largest size that fits, or one sample, to be tried."""
     if proposal.on_gpu:
-        limit = max(proposal.room_bytes - proposal.gradient_bytes, 1 << 20)
-        limited = type(proposal.plan)(proposal.plan._capture, {**proposal.plan._request, "memory": limit})
-        proposal.size = min(most, max(1, limited.max_batch or 1))
+        proposal.size = min(most, max(1, proposal._limited(proposal.room_bytes).max_batch or 1))
         return proposal
     low, high = 0, most
     while low < high:

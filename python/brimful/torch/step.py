@@ -27,6 +27,8 @@ from .update import Update
 
 PRECISIONS = ("keep", "mixed_bfloat16", "mixed_float16")
 SAME = "same gradients"
+#: A plan whose peak is as far off, or further, does not decide how far a size may grow.
+PLAN_IS_OFF = 0.05
 UNVERIFIED = (
     "there was no room to try out on two samples whether the parts add up to the whole: the gradients are weighted as usual, not verified"
 )
@@ -121,7 +123,7 @@ class Step:
             if value is None:
                 self._again(micro, largest, total, repeated)
                 continue
-            self._succeeded(micro, largest, len(bounds), total)
+            self._succeeded(micro, largest, len(bounds), len(repeated))
             return value
 
     def _micro(self, batch: Any, total: int) -> sizing.MicroBatch:
@@ -135,7 +137,8 @@ class Step:
             nearest = min(self._sizes, key=lambda known: abs(known - bucket))
             known = self._sizes[nearest]
             whole = known.size >= known.asked and bucket <= nearest
-            micro = sizing.MicroBatch(max(total, known.asked), None if whole else int(known.size * 2.0 ** min(0, nearest - bucket)))
+            size = None if whole else int(known.size * 2.0 ** min(0, nearest - bucket))
+            micro = sizing.MicroBatch(max(total, known.asked), size, known.careful)
         self._sizes[bucket] = micro
         micro.ask(total)
         return micro
@@ -143,6 +146,8 @@ class Step:
     def _started(self, batch: Any, total: int) -> sizing.MicroBatch:
         """The first size, and the line that says so."""
         room = self.budget.step_bytes(budget.own_bytes(self.model, self.optimizer))
+        #: What others hold in the same memory.
+        self._beside = (self.budget.all_bytes() or room) - room
         job = (self.model, self.loss, self.optimizer)
         self._learnt = start.known_before(self.model, self.optimizer, self.precision, batch, total)
         self._room = learnt.about(room)
@@ -156,6 +161,12 @@ class Step:
         self._proposal = proposal
         micro = sizing.MicroBatch(total, proposal.size)
         split = micro.size < total and self._may_split(batch, total)
+        if split and proposal.plan is not None and self.budget.footprint is not None:
+            micro.careful = True
+            if self.budget.all_bytes() is not None:
+                # A mistake of the plan's would be the end: two steps with half as many say what they really take.
+                micro.size = min(micro.size, self._learnt.start(self._room) or max(1, micro.size // 2))
+            micro.peaks[0] = self.budget.footprint.used_bytes()
         size = max(micro.size, norms.least(self.model, total)) if split else total
         if split:
             self._note_reasons()
@@ -239,8 +250,8 @@ class Step:
         self._light.take()
         # Where an attempt is likely to fail it is noted what was held before.
         before = budget.allocated_bytes(self.device) if len(bounds) > 1 or self.failures or not self.steps else None
-        if self.device.type == "cuda" and len(bounds) > 1:
-            torch.cuda.reset_peak_memory_stats(self.device)
+        if len(bounds) > 1:
+            self.budget.reset_peak()
         self._update.begin()
         text = None
         try:
@@ -289,25 +300,52 @@ class Step:
         self._compared = True
         self._say_start()
 
-    def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, total: int) -> None:
+    def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, repeats: int) -> None:
         self.steps += 1
         self._say_reasons()
-        peak = room = None
+        peak = room = most = None
         if count > 1:
             self.split_steps += 1
+            peak, room = self.budget.peak_bytes(), self.budget.all_bytes
             if self.device.type == "cuda":
-                peak, room = torch.cuda.max_memory_allocated(self.device), self.budget.allocator_bytes()
                 # One measured peak and the plan's bytes per sample: a second point until there is one.
                 if self._proposal is not None and not micro.peaks:
                     each = self._proposal.sample_bytes(largest)
                     if each:
                         micro.peaks[largest // 2] = int(peak - each * (largest - largest // 2))
+                most = lambda: self._planned_most(largest, peak)  # noqa: E731
+            elif peak is not None:
+                if micro.is_new or not micro.careful:
+                    peak = None  # what is started at a first step is in it, and is not needed again
+                elif self._too_much(micro, largest, peak):
+                    return
         if self._learnt is not None and largest > micro.good:
             self._learnt.good(self._room, largest)
             self._learnt.save()
         before = micro.size
-        if micro.succeeded(largest, peak, room):
+        if micro.succeeded(largest, peak, room, most, repeats):
             lines.say(f"step {self.steps}: {micro.size} samples at a time from now on, {before} before: there is room")
+
+    def _planned_most(self, largest: int, peak_bytes: int) -> int | None:
+        """How many samples at a time the plan says fit now, if it was right about those that were taken.
+
+        Peaks alone do not say it: between what the optimizer holds there may be gaps that larger tensors do not fit into.
+        """
+        need = self._proposal.need_bytes(largest) if self._proposal is not None else None
+        if need is None or abs(peak_bytes - self._beside - need) >= PLAN_IS_OFF * need:
+            return None
+        return self._proposal.most(self.budget.allocator_bytes() - self._beside)
+
+    def _too_much(self, micro: sizing.MicroBatch, largest: int, peak_bytes: int) -> bool:
+        """Whether the step took more than the host can do without, and so fewer samples are taken from now on."""
+        limit = self.budget.all_bytes()
+        if limit is None or peak_bytes <= limit or largest <= 1:
+            return False
+        size = micro.exceeded(largest, peak_bytes, limit)
+        self._learnt.bad(self._room, largest)
+        self._learnt.save()
+        lines.say(f"step {self.steps} took {memory.human(peak_bytes)} of {memory.human(limit)}: {size} samples at a time from now on")
+        return True
 
     def _again(self, micro: sizing.MicroBatch, largest: int, total: int, repeated: set[int]) -> None:
         """The same samples once more where that may help, else half as many at a time, or the reason why not."""
@@ -320,7 +358,7 @@ class Step:
             )
             return
         in_update = self._update.failed_last and not repeated
-        if largest not in repeated and (micro.good >= largest or in_update):
+        if largest not in repeated and (in_update or micro.repeats(largest)):
             # The same size gives the same numbers, with BatchNorm and dropout too; and fewer samples do not help an update.
             repeated.add(largest)
             what = "the optimizer ran" if in_update else f"{largest} samples at a time, which went well before, ran"

@@ -44,6 +44,8 @@ class Backend:
             )
         self._jax_device = jax.devices()[0]
         self.device = str(getattr(self._jax_device, "device_kind", self._jax_device))
+        #: Whether what it allocates is the process's own memory, with no pool that would refuse.
+        self.on_host = self._jax_device.platform == "cpu"
         self._programs = Programs(model)
         self._made: dict[str, Any] = {}
         #: After an update has failed: with as little memory as it can be done.

@@ -36,6 +36,8 @@ class Backend:
             )
         gpus = tf.config.list_logical_devices("GPU")
         self.device = "GPU:0" if gpus else "CPU:0"
+        #: Whether what it allocates is the process's own memory, with no pool that would refuse.
+        self.on_host = not gpus and memory.tensorflow_pool_bytes() is None
         self._made: dict[str, Any] = {}
         #: Whether Keras's own graph would know how many samples a batch has.
         self.known_rows = True

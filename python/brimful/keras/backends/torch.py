@@ -35,6 +35,8 @@ class Backend:
         if self.cuda and self._torch_device.index is None:
             self._torch_device = torch.device("cuda", torch.cuda.current_device())
         self.device = torch.cuda.get_device_name(self._torch_device) if self.cuda else "CPU"
+        #: Whether what it allocates is the process's own memory, with no pool that would refuse.
+        self.on_host = not self.cuda
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False
         #: Whether a whole batch and its update are one.

@@ -1,0 +1,41 @@
+"""Training on a CPU in a control group: running out is not refused there, the kernel ends the process. So it must not come to that."""
+
+import json
+import os
+from pathlib import Path
+
+import forked
+import memory_limit
+import pytest
+
+JOB = Path(__file__).parent / "fit_host_job.py"
+LIMIT_BYTES = 440 << 20
+
+
+def run(how, framework, cache, *group):
+    backend = "torch" if framework == "step" else framework
+    environment = {**os.environ, "BRIMFUL_CACHE": str(cache), "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    modules = ("torch", "torch._dynamo") if framework == "step" else ("keras", "tensorflow")
+    return forked.run(JOB, how, framework, *group, env=environment, timeout=400, modules=modules)
+
+
+def losses(done):
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-3000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("framework", ["step", "tensorflow", "jax", "torch"])
+def test_a_batch_that_would_get_the_process_killed_is_trained(framework, tmp_path):
+    with memory_limit.group(LIMIT_BYTES) as folder:
+        if folder is None:
+            pytest.skip("no cgroup can be made here")
+        assert run("plain", framework, tmp_path, folder).returncode == -9, "the whole batch does not fit"
+        before = memory_limit.kills(folder)
+        first = run("brimful", framework, tmp_path, folder)
+        found = losses(first)
+        # What was learnt is not taken for more than it is: the second run must live, too.
+        again = losses(run("brimful", framework, tmp_path, folder))
+        assert memory_limit.kills(folder) == before
+    assert "same gradients" in first.stderr
+    whole = losses(run("plain", framework, tmp_path))
+    assert found == pytest.approx(whole, rel=1e-4) and again == pytest.approx(whole, rel=1e-4)
