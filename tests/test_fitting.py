@@ -2,13 +2,15 @@
 
 import gc
 import json
+import mmap
 import random
 import resource
 import sys
+import tempfile
 import weakref
 
 import pytest
-from brimful.fitting import CannotSplit, DoesNotFit, failure, lines, memory, sizing
+from brimful.fitting import CannotSplit, DoesNotFit, failure, host, lines, memory, sizing
 from brimful.fitting.learnt import KEPT, Learnt, folder
 
 CASES = range(300)
@@ -302,6 +304,41 @@ def test_the_least_room_counts(tmp_path):
     }
     assert memory.host_room_bytes(fake_system(tmp_path / "old", **old)) == 0
     assert memory.host_room_bytes(tmp_path / "nothing") == 0
+
+
+def test_the_peak_of_a_footprint_is_what_was_held():
+    """Also when it is gone again; from a reset on, what comes; pages of files are none of it."""
+    footprint = host.Footprint()
+    footprint.reset_peak()
+    # The kernel counts pages in batches, so that a few are always on their way.
+    size, exact = 64 << 20, 1 << 20
+    held = bytearray(b"x") * size
+    during = footprint.used_bytes()
+    del held
+    assert size - exact <= during < size + (16 << 20)
+    assert size - exact <= footprint.peak_bytes() < size + (16 << 20) and footprint.used_bytes() < 16 << 20
+    footprint.reset_peak()
+    assert footprint.peak_bytes() < 16 << 20
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x" * size)
+        file.flush()
+        with mmap.mmap(file.fileno(), size) as mapped:
+            assert sum(mapped[::4096]) == ord("x") * size // 4096
+            assert footprint.peak_bytes() < 16 << 20
+    assert footprint.limit_bytes() <= (1 - host.LEFT_FREE) * (memory.host_room_bytes() + (64 << 20))
+
+
+def test_what_a_job_holds_already_counts_as_its_own():
+    assert 30 << 20 <= host.Footprint(own_bytes=32 << 20).used_bytes() <= 48 << 20
+
+
+def test_an_address_space_that_is_the_narrowest_limit_refuses(monkeypatch):
+    monkeypatch.setattr(memory, "host_limits", lambda root: [("the machine's RAM", 1000, 400), ("the limit of its cgroup", 900, 400)])
+    for room, ends in ((None, True), (600, True), (500, False), (100, False)):
+        monkeypatch.setattr(memory, "address_space_room_bytes", lambda root, room=room: room)
+        assert host.ends_processes() is ends
+    monkeypatch.setattr(memory, "host_limits", lambda root: [])
+    assert not host.ends_processes(), "nothing is known of such a system"
 
 
 def test_the_address_space_counts():

@@ -75,7 +75,7 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
         limit = job.limit_bytes()
         if job.footprint is not None:
             # The compiler counts what its programs hold, not the gaps between them in the process's heap.
-            limit = int(limit * (1 - sizing.HEAP_MARGIN))
+            limit = int(limit * (1 - sizing.HEAP_MARGIN)) - job.used_bytes()
         size = job.backend.proposed(job, data, rows, proposal.size, limit)
         if size is not None and size != proposal.size:
             proposal = Proposal(size, remedies=proposal.remedies, tight=size < rows, compiled=True)
