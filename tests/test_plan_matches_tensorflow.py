@@ -1,7 +1,11 @@
 """Predicted peaks are those of real training steps."""
 
+import json
+import subprocess
+import sys
+
 import pytest
-from framework import MIB, train
+from framework import MIB, run_script, train
 from keras_models import CASES
 
 #: Kernels run in parallel, so peaks differ from step to step and from run to run: four dozen steps come near the largest, and fewer where a
@@ -45,3 +49,19 @@ def test_both_kinds_of_file_give_the_same_plan(name, plan):
     assert archive["job"]["optimizer"] == case.optimizer
     for field in ("model", "job", "peak", "breakdown"):
         assert archive[field] == text[field], field
+
+
+def test_where_a_batch_begins_decides_whether_tensorflow_has_it(tmp_path):
+    """One start in four has it at a multiple of 64 bytes, and then the batch is NumPy's; the prediction is for the other three."""
+    done = run_script("aligned_batch_job.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    batch_bytes = 1024 * 1000 * 4
+    borrowed = max(found["peaks"].pop("0"))
+    copied = [max(peaks) for peaks in found["peaks"].values()]
+    assert len(copied) == 3 and min(copied) - borrowed > 0.7 * batch_bytes, (borrowed, copied)
+    (tmp_path / "model.json").write_text(found["model"])
+    asked = ["--batch", "1024", "--optimizer", "adam", "--device", "cpu", "--format", "json"]
+    plan = subprocess.run([sys.executable, "-m", "brimful", "plan", tmp_path / "model.json", *asked], capture_output=True, text=True)
+    predicted = json.loads(plan.stdout)["peak"]["allocated_bytes"]
+    assert abs(predicted - max(copied)) <= MIB, (predicted, copied)
