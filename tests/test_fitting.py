@@ -5,6 +5,7 @@ import json
 import mmap
 import random
 import resource
+import subprocess
 import sys
 import tempfile
 import weakref
@@ -326,6 +327,14 @@ def test_the_peak_of_a_footprint_is_what_was_held():
             assert sum(mapped[::4096]) == ord("x") * size // 4096
             assert footprint.peak_bytes() < 16 << 20
     assert footprint.limit_bytes() <= (1 - host.LEFT_FREE) * (memory.host_room_bytes() + (64 << 20))
+
+
+def test_the_peak_is_not_that_of_who_started_the_process():
+    """As the largest resident size of `getrusage` is, which survives the start of another program."""
+    held = bytearray(b"x") * (256 << 20)
+    code = "from brimful.fitting import host; one = host.Footprint(); one.reset_peak(); print(one.peak_bytes())"
+    assert int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < 64 << 20
+    del held
 
 
 def test_what_a_job_holds_already_counts_as_its_own():

@@ -7,16 +7,11 @@ others will take later.
 
 from __future__ import annotations
 
-import mmap
+import re
 import time
 from pathlib import Path
 
 from . import memory
-
-try:
-    import resource
-except ImportError:  # not on every system
-    resource = None  # type: ignore[assignment]
 
 #: A share of the memory that is left alone: at a limit nothing is refused, and what else the process does takes memory, too.
 LEFT_FREE = 0.1
@@ -46,25 +41,26 @@ class Footprint:
     @staticmethod
     def where_needed(own_bytes: int = 0) -> Footprint | None:
         """A footprint, where running out ends the process and its peaks can be seen; else none."""
-        if resource is None or not ends_processes():
+        if not ends_processes():
             return None
         try:
             footprint = Footprint(own_bytes)
             footprint.reset_peak()
-        except (OSError, ValueError):
+        except (OSError, KeyError):
             return None
         return footprint
 
     def used_bytes(self) -> int:
         """What is held now."""
-        resident, files = _pages()
-        return max(0, resident - files - self._base_bytes)
+        held = _held()
+        return max(0, held["VmRSS"] - held["RssFile"] - self._base_bytes)
 
     def peak_bytes(self) -> int:
         """The most that was held at once since `reset_peak`."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        # Pages of files at the peak are not known: those that are there now, which are hardly ever fewer.
-        return max(0, peak - _pages()[1] - self._base_bytes)
+        # Not `getrusage`'s, which begins with what the process had that started this one. Pages of files at the peak are not known: those that
+        # are there now are taken off, which are hardly ever fewer.
+        held = _held()
+        return max(0, held["VmHWM"] - held["RssFile"] - self._base_bytes)
 
     def reset_peak(self) -> None:
         """From now on, peaks are those of what comes."""
@@ -80,8 +76,7 @@ class Footprint:
         return self._limit_bytes
 
 
-def _pages() -> tuple[int, int]:
-    """What is resident, and what of it are pages of files or shared, in bytes."""
-    with open("/proc/self/statm") as file:
-        _, resident, files, *_ = file.read().split()
-    return int(resident) * mmap.PAGESIZE, int(files) * mmap.PAGESIZE
+def _held() -> dict[str, int]:
+    """What the kernel counts of this process, in bytes: resident now (`VmRSS`), at most (`VmHWM`), and of it pages of files (`RssFile`)."""
+    with open("/proc/self/status") as file:
+        return {name: int(size) << 10 for name, size in re.findall(r"^(VmHWM|VmRSS|RssFile):\s+(\d+) kB", file.read(), re.MULTILINE)}

@@ -20,7 +20,8 @@ REPEATS = 3
 #: A share of the room that is left free when the next size is worked out from measured peaks: those of two sizes are not quite
 #: on a line, because allocators round.
 MARGIN = 0.03
-#: The same for the peaks of a process: its heap has gaps, which depend on the sizes. 8087 samples took 817 MiB where 5715 had said 700.
+#: The same for the peaks of a process: its heap has gaps, which depend on the sizes. 8087 samples took 817 MiB where 5715 had
+#: promised some 720.
 HEAP_MARGIN = 0.15
 
 

@@ -73,7 +73,7 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
     if job is not None:
         job.backend.join(copies(model, rows, proposal, room_bytes, kept))
         limit = job.limit_bytes()
-        if job.footprint is not None:
+        if job.footprint is not None and job.wanted_bytes is None:
             # The compiler counts what its programs hold, not the gaps between them in the process's heap.
             limit = int(limit * (1 - sizing.HEAP_MARGIN)) - job.used_bytes()
         size = job.backend.proposed(job, data, rows, proposal.size, limit)

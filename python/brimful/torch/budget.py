@@ -26,6 +26,8 @@ class Budget:
         self.limit = None if allowed == "auto" else memory.parse(allowed)
         #: What the process holds, where running out of memory would end it.
         self.footprint = Footprint.where_needed() if device.type == "cpu" else None
+        #: Whether peaks are looked at; those of a process take as long to read as a small step's layer.
+        self.watches = device.type == "cuda"
         if device.type == "cuda" and self.limit is not None:
             total = torch.cuda.mem_get_info(device)[1]
             if self.limit < total * torch.cuda.get_per_process_memory_fraction(device) if _tells_fraction() else self.limit < total:
@@ -46,16 +48,14 @@ class Budget:
         return None if self.footprint is None or self.limit is not None else self.footprint.limit_bytes()
 
     def peak_bytes(self) -> int | None:
-        """The most that was held since `reset_peak`."""
-        if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
-        return None if self.footprint is None else self.footprint.peak_bytes()
+        """The most that was held since `reset_peak`, where it is looked at."""
+        if not self.watches:
+            return None
+        return torch.cuda.max_memory_allocated(self.device) if self.footprint is None else self.footprint.peak_bytes()
 
     def reset_peak(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-        elif self.footprint is not None:
-            self.footprint.reset_peak()
+        if self.watches:
+            torch.cuda.reset_peak_memory_stats(self.device) if self.footprint is None else self.footprint.reset_peak()
 
     def allocator_bytes(self) -> int:
         """What the allocator can hold in all, on a GPU."""

@@ -162,7 +162,7 @@ class Step:
         micro = sizing.MicroBatch(total, proposal.size)
         split = micro.size < total and self._may_split(batch, total)
         if split and proposal.plan is not None and self.budget.footprint is not None:
-            micro.careful = True
+            micro.careful = self.budget.watches = True
             if self.budget.all_bytes() is not None:
                 # A mistake of the plan's would be the end: two steps with half as many say what they really take.
                 micro.size = min(micro.size, self._learnt.start(self._room) or max(1, micro.size // 2))
@@ -315,7 +315,7 @@ class Step:
                         micro.peaks[largest // 2] = int(peak - each * (largest - largest // 2))
                 most = lambda: self._planned_most(largest, peak)  # noqa: E731
             elif peak is not None:
-                if micro.is_new or not micro.careful:
+                if micro.is_new:
                     peak = None  # what is started at a first step is in it, and is not needed again
                 elif self._too_much(micro, largest, peak):
                     return
