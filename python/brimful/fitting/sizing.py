@@ -14,8 +14,8 @@ from .failure import DoesNotFit
 PATIENCE_STEPS = 32
 #: A size that failed is tried again after so many times the patience of the last try: an error costs a step.
 PATIENCE_FACTOR = 4
-#: A size that went well and fails is taken once more: what others took may be back. So often, then it is too large for what is left: each time
-#: costs as much as the part itself.
+#: A size that went well and fails is taken once more: what others took may be back. So often in a row, then it is too large for what is left:
+#: each time costs as much as what is repeated. A step without failures ends the row; where parts fail one by one (Keras), any step does.
 REPEATS = 3
 #: A share of the room that is left free when the next size is worked out from measured peaks: those of two sizes are not quite
 #: on a line, because allocators round.

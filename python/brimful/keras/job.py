@@ -2,7 +2,7 @@
 
 In: batches as Keras passes them. Out: the logs that Keras expects. The parts of a batch add up to its gradient (`terms`), the optimizer
 is called once, the metrics see the whole batch. When a part fails, the state it changed is put back and the same samples are taken
-again: as they were, if that size went well before (memory that others took may be back), else half as many at a time.
+again: as they were, if that size went well before (memory that others took may be back), then in one part more, else half as many at a time.
 """
 
 from __future__ import annotations
