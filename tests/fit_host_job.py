@@ -64,5 +64,5 @@ def step_losses():
 
 
 print(json.dumps(step_losses() if framework == "step" else keras_losses()), flush=True)
-# The process is a copy of one that has imported the framework: to take that down would write to each of its pages, and count them here.
+# Where the process is a copy of one that has imported the framework, taking that down would write to each of its pages, and count them here.
 os._exit(0)

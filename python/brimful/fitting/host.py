@@ -1,8 +1,8 @@
 """What this process holds of the host's memory, where running out of it is not refused: the kernel ends the process instead.
 
 In: the system's files about this process. Out: bytes held, the most that were held since the last look, and how much may be held at all. On a CPU no
-framework says any of this. Not counted: pages of files (libraries, memory-mapped arrays), which the system takes back by itself, and what
-others will take later.
+framework says any of this. Not counted: pages of files (libraries, memory-mapped arrays), which the system takes back by itself, what others
+will take later, and, in a process that was forked, what it shares with where it comes from: that is copied, and counts, once it is written.
 """
 
 from __future__ import annotations
