@@ -226,7 +226,7 @@ def larger_parts_are_said_when_they_begin():
         sizing.PATIENCE_STEPS, sizing.MicroBatch._measured = patience, measured
     first, second = ([line for line in text.splitlines() if line.startswith("brimful: ")] for text in texts)
     assert len(first) == 2 and "running 2 × 8" in first[0] and first[1].startswith("brimful: 3 steps of 16, at the end 2 × 8, "), first
-    assert len(second) == 3 and second[1] == "brimful: there is room: 1 × 16 from step 4 on, after 8 at a time", second
+    assert len(second) == 3 and second[1] == "brimful: there is room: 1 × 16 from step 4 on, after 2 × 8", second
     assert second[2].startswith("brimful: 6 steps of 16, at the end 1 × 16, "), second
     return {"parts": min(parts_taken(short), parts_taken(long)), "weights": 0.0, "logs": 0.0}
 

@@ -295,12 +295,15 @@ class Job:
     def _kind(self, name: str, data: tuple, rows: int) -> Kind:
         """The sizes for this kind of step; made at its first batch."""
         if name in self.kinds:
-            self.kinds[name].size.ask(rows)
-            start.say_larger(self.kinds[name])
-            return self.kinds[name]
-        kind = self.kinds[name] = start.first(self, name, data, rows)
-        if name == "train" or kind.size.size < rows:
-            start.say(self, kind, rows, name)
+            kind = self.kinds[name]
+            kind.size.ask(rows)
+            start.say_larger(kind)
+        else:
+            kind = self.kinds[name] = start.first(self, name, data, rows)
+            if name == "train" or kind.size.size < rows:
+                start.say(self, kind, rows, name)
+        if kind.trial is not None:
+            kind.trial.begin(about(kind.room_bytes), min(kind.size.size, rows))
         return kind
 
     def limit_bytes(self) -> int:
@@ -374,6 +377,8 @@ class Job:
         """After an attempt that ran out of memory: its traces removed, and the next size chosen."""
         kind.failures += 1
         progress.failures += 1
+        if kind.trial is not None:
+            kind.trial.end()
         if progress.kept is not None:
             self.restored(lambda: self.backend.put_back(progress.kept))
             progress.kept = None
@@ -453,6 +458,8 @@ class Job:
 
     def _went_well(self, kind: Kind, rows: int, parts: int, failures: int = 0) -> None:
         kind.steps += 1
+        if kind.trial is not None:
+            kind.trial.went_well()
         before = kind.last_size = kind.size.size
         kind.most_parts = max(kind.most_parts, parts)
         verify = self.wanted_bytes is not None and kind.steps <= VERIFIED_STEPS
@@ -483,7 +490,9 @@ class Job:
     def finished(self) -> None:
         """What was learnt is kept, and said."""
         for name, kind in self.kinds.items():
-            if kind.steps and (kind.size.size < kind.size.asked or kind.failures):
+            if kind.trial is not None:
+                kind.trial.end()
+            if kind.steps and (kind.size.size < kind.size.asked or kind.failures or kind.on_host):
                 kind.learnt.good(about(kind.room_bytes), kind.size.size)
                 kind.learnt.save()
             if name == "train" and kind.steps and (kind.most_parts > 1 or kind.failures):

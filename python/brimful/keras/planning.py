@@ -11,7 +11,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -79,6 +79,8 @@ def propose(model: Any, rows: int, data: Any, room_bytes: int, training: bool, j
         size = job.backend.proposed(job, data, rows, proposal.size, limit)
         if size is not None and size != proposal.size:
             proposal = Proposal(size, remedies=proposal.remedies, tight=size < rows, compiled=True)
+        elif size is not None:
+            proposal = replace(proposal, compiled=True)
     return proposal
 
 

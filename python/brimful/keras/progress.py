@@ -9,6 +9,7 @@ from typing import Any
 
 from brimful.fitting import sizing
 from brimful.fitting.learnt import Learnt
+from brimful.fitting.trial import Trial
 
 from .planning import Proposal
 
@@ -56,3 +57,5 @@ class Kind:
         self.base_bytes = 0
         #: Whether its peaks are those of the process, which would be ended at the host's limit.
         self.on_host = False
+        #: Where a step may be the process's end: what says so to the next run.
+        self.trial: Trial | None = None

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import keras
 
 from brimful.fitting import DoesNotFit, failure, lines, sizing
+from brimful.fitting.host import TIGHT_SHARE
 from brimful.fitting.learnt import Learnt, about
+from brimful.fitting.trial import Trial
 
 from . import planning, words
 from .progress import Kind
@@ -39,6 +41,8 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     others = max(0, used - planning.own_bytes(job.model, training, job.planned))
     room = max(0, limit - others)
     learnt = Learnt({**planning.signature(job.model, data, training), "device": job.backend.device, "kind": name})
+    trial = Trial(learnt) if job.footprint is not None else None
+    killed = trial.last() if trial is not None else None
     asked = job if training and learnt.start(about(room)) is None else None
     if training:
         job.backend.join(0)
@@ -50,25 +54,45 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     if known is not None and proposal.size and learnt.too_large(about(room)) is None:
         # Nothing failed yet: what went well is no limit.
         start = max(known, proposal.size)
-    kind = Kind(sizing.MicroBatch(rows, start, proposal.tight and job.footprint is not None), learnt, room, proposal)
+    kind = Kind(sizing.MicroBatch(rows, start), learnt, room, proposal)
     if proposal.least_bytes and proposal.least_bytes > room and known is None:
         if not job.lowered():
             raise DoesNotFit(words.too_large(kind, rows))
         proposal = planning.propose(job.model, rows, data, room, training)
         kind = Kind(sizing.MicroBatch(rows, proposal.size), learnt, room, proposal)
     kind.base_bytes, kind.size.too_large = used, learnt.too_large(about(room))
-    kind.on_host = kind.size.careful and job.wanted_bytes is None
-    if kind.on_host and not proposal.compiled:
-        # A mistake of the plan's would be the end: two steps with half as many say what they really take.
-        kind.size.size = min(kind.size.size, known or max(1, kind.size.size // 2))
+    share = (proposal.predicted_bytes or room) / max(1, room)
+    doubtful = job.footprint is not None and _beware(job, kind, share, known)
     if kind.size.size < rows:
         job.look(data, rows, name)
-        if (job.predict_forbidden if name == "predict" else job.forbidden) is not None:
-            # It may fit all the same: the plan is a prediction.
+        forbidden = (job.predict_forbidden if name == "predict" else job.forbidden) is not None
+        if forbidden or (doubtful and job.findings):
+            # It may fit all the same: the plan is a prediction, and this is the only size that gives what was asked for.
             kind.size.size = rows
+    if killed is not None:
+        fewer = f": {lines.taken(rows, kind.size.size)} now" if kind.size.size < rows else ", and it cannot be taken in parts"
+        lines.say(f"the last run was killed for memory with {killed} samples at a time{fewer}")
+    if kind.size.size < rows or share > TIGHT_SHARE:
+        kind.trial = trial
     if training and kind.size.size < rows:
         job.backend.join(0)
     return kind
+
+
+def _beware(job: Job, kind: Kind, share: float, known: int | None) -> bool:
+    """Where running out ends the process, nothing is tried that no measured peak speaks for; whether the plan says that the batch just fits.
+
+    share: what the plan predicts of the room. known: what went well in an earlier run.
+    """
+    proposal, size = kind.proposal, kind.size
+    just_fits = size.size == size.asked and proposal.predicted_bytes is not None and share > TIGHT_SHARE
+    doubtful = just_fits and not proposal.compiled and job.wanted_bytes is None
+    size.careful = proposal.tight or doubtful or (size.size < size.asked and size.too_large is not None)
+    kind.on_host = size.careful and job.wanted_bytes is None
+    if kind.on_host and not proposal.compiled and (proposal.tight or doubtful):
+        # A mistake of the plan's would be the end: two steps with half as many say what they really take.
+        size.size = min(size.size, known or max(1, size.size // 2))
+    return doubtful
 
 
 def say(job: Job, kind: Kind, rows: int, name: str) -> None:
@@ -92,6 +116,6 @@ def say(job: Job, kind: Kind, rows: int, name: str) -> None:
 def say_larger(kind: Kind) -> None:
     """A step begins with more samples at a time than the one before it: not said before, as that may have been the last."""
     if kind.grown_from:
-        taken = lines.taken(kind.size.asked, kind.size.size)
-        lines.say(f"there is room: {taken} from step {kind.steps + 1} on, after {kind.grown_from} at a time")
+        now, before = (lines.taken(kind.size.asked, size) for size in (kind.size.size, kind.grown_from))
+        lines.say(f"there is room: {now} from step {kind.steps + 1} on, after {before}")
         kind.grown_from = 0

@@ -10,10 +10,17 @@ from typing import Any
 import torch
 
 from brimful.fitting import learnt
+from brimful.fitting.host import TIGHT_SHARE
 
 from . import budget, parts
 
 BFLOAT16 = "computed in bfloat16 with weights in float32 (autocast), as allow='numerics' permits: other rounding"
+
+
+def is_doubtful(proposal: budget.Proposal, total: int) -> bool:
+    """Whether the whole batch fits, as the plan says, but not by much."""
+    need = proposal.need_bytes(total) if proposal.size >= total else None
+    return need is not None and need > TIGHT_SHARE * proposal.room_bytes
 
 
 def known_before(model: torch.nn.Module, optimizer: Any, precision: str, batch: Any, total: int) -> learnt.Learnt:

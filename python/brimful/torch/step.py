@@ -20,6 +20,7 @@ from typing import Any, Callable
 import torch
 
 from brimful.fitting import CannotSplit, DoesNotFit, failure, learnt, lines, memory, sizing
+from brimful.fitting.trial import Trial
 
 from . import admit, budget, guard, hooks, norms, parts, probe, start, weigh
 from .gradients import Gradients
@@ -84,6 +85,8 @@ class Step:
         self._sizes: dict[int, sizing.MicroBatch] = {}
         self._proposal: budget.Proposal | None = None
         self._learnt: learnt.Learnt | None = None
+        #: Where a step may be the process's end: what says so to the next run.
+        self._trial: Trial | None = None
         self._seen_ignored = False
         self._probed_at = -1
         self._start: Callable[[], None] | None = None
@@ -119,8 +122,12 @@ class Step:
                 size = max(size, norms.least(self.model, total)) if self._may_split(batch, total) else total
             bounds = sizing.parts(total, size)
             largest = max(end - begin for begin, end in bounds)
+            if self._trial is not None:
+                self._trial.begin(self._room, largest)
             value = self._attempt(batch, total, bounds)
             if value is None:
+                if self._trial is not None:
+                    self._trial.end()
                 self._again(micro, largest, total, repeated)
                 continue
             self._succeeded(micro, largest, len(bounds), len(repeated))
@@ -151,6 +158,8 @@ class Step:
         job = (self.model, self.loss, self.optimizer)
         self._learnt = start.known_before(self.model, self.optimizer, self.precision, batch, total)
         self._room = learnt.about(room)
+        trial = Trial(self._learnt) if self.budget.footprint is not None else None
+        killed = trial.last() if trial is not None else None
         proposal = start.first(*job, self.precision, batch, total, room, self._learnt)
         if self.allow == "numerics" and self.precision == "keep" and proposal.size < total:
             mixed = budget.propose(self.model, batch, self.loss, self.optimizer, "mixed_bfloat16", room)
@@ -160,13 +169,19 @@ class Step:
                 proposal = mixed
         self._proposal = proposal
         micro = sizing.MicroBatch(total, proposal.size)
-        split = micro.size < total and self._may_split(batch, total)
-        if split and proposal.plan is not None and self.budget.footprint is not None:
+        known = self._learnt.start(self._room)
+        doubtful = trial is not None and start.is_doubtful(proposal, total)
+        warily = doubtful and self.budget.all_bytes() is not None and not self._differs()
+        split = (micro.size < total or warily) and self._may_split(batch, total)
+        planned = proposal.plan is not None
+        if split and trial is not None and (planned or self._learnt.too_large(self._room) is not None):
             micro.careful = self.budget.watches = True
-            if self.budget.all_bytes() is not None:
+            if planned and self.budget.all_bytes() is not None:
                 # A mistake of the plan's would be the end: two steps with half as many say what they really take.
-                micro.size = min(micro.size, self._learnt.start(self._room) or max(1, micro.size // 2))
+                micro.size = min(micro.size, known or max(1, micro.size // 2))
             micro.peaks[0] = self.budget.footprint.used_bytes()
+        if split or not planned or doubtful:
+            self._trial = trial
         size = max(micro.size, norms.least(self.model, total)) if split else total
         if split:
             self._note_reasons()
@@ -175,6 +190,8 @@ class Step:
 
         def say() -> None:
             result = self._result("not exactly the full batch's gradients") if self._compared else "gradients not verified"
+            if killed is not None:
+                lines.say(f"the last run was killed for memory with {killed} samples at a time")
             lines.say(lines.started(total, size, need, proposal.room_bytes, result))
             self._say_reasons()
             if self._refused is not None and micro.size < total:
@@ -302,6 +319,8 @@ class Step:
 
     def _succeeded(self, micro: sizing.MicroBatch, largest: int, count: int, repeats: int) -> None:
         self.steps += 1
+        if self._trial is not None:
+            self._trial.went_well()
         self._say_reasons()
         peak = room = most = None
         if count > 1:
@@ -388,10 +407,13 @@ class Step:
         """What may be said of the gradients in a few words."""
         return SAME if self.exact else "gradients not verified" if self.why == [UNVERIFIED] else otherwise
 
+    def _differs(self) -> list[str]:
+        """Why parts would give another result than the whole."""
+        reasons = ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model)))
+        return [reason for reason, holds in reasons if holds]
+
     def _note_reasons(self) -> None:
-        for reason, holds in ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model))):
-            if holds and reason not in self.why:
-                self.why.append(reason)
+        self.why += [reason for reason in self._differs() if reason not in self.why]
         hooked = hooks.on_gradients(self.model, self.optimizer)
         self.why += [] if hooked is None or hooked in self.why else [hooked]
 

@@ -420,7 +420,7 @@ class Backend:
             return rows
         rule = job.rule_for(data, rows)
         if rule is None:
-            return start
+            return None
         return jax_sizes.largest(self, data, rule, job._collects(rows), start if start and start < rows else max(1, rows // 2), room)
 
     def _whole_bytes(self, data: tuple) -> float:

@@ -115,7 +115,7 @@ class Backend:
 
     def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
         """Nothing: the plan's proposal stands."""
-        return start
+        return None
 
     def join(self, copies: int) -> None:
         """Takes a whole batch and its update as one graph, as Keras does, if old and new values fit beside the activations."""

@@ -101,7 +101,7 @@ class Backend:
 
     def proposed(self, job: Any, data: tuple, rows: int, start: int | None, limit_bytes: int) -> int | None:
         """Nothing: the plan's proposal stands."""
-        return start
+        return None
 
     def join(self, copies: int) -> None:
         """Where there is room for them, the copies that an update is undone from stay from step to step."""
