@@ -233,10 +233,10 @@ impl Lowering<'_> {
         self.graph.add(NewNode { kernel, inputs: &[a, b], output, in_place: InPlace::No, scratch, work, after: &[] })
     }
 
-    /// On a CPU, products of bfloat16 are computed in float32: copies of both operands, then the result to be rounded
-    /// (matmul_op_impl.h).
+    /// On a CPU, products of 16 bits are computed in float32: copies of both operands, then the result to be rounded
+    /// (matmul_op_impl.h for bfloat16; that it is so for float16, too, was read off TensorFlow 2.21's log).
     pub(super) fn widened(&self, a: ValueId, b: ValueId, shape: &Shape, dtype: DType) -> Vec<Size> {
-        if dtype != DType::BFloat16 || !matches!(self.job.processor, Processor::Cpu { .. }) {
+        if !matches!(dtype, DType::BFloat16 | DType::Float16) || !matches!(self.job.processor, Processor::Cpu { .. }) {
             return Vec::new();
         }
         let wide = |shape: &Shape| shape.size(DType::Float32);
