@@ -34,6 +34,13 @@ def dense(keras):
     return keras.Sequential([*layers, L.Dense(10, activation="softmax")])
 
 
+def half_precision(keras):
+    """Products of 16 bits, which a CPU computes in 32: with copies of both factors and of the result."""
+    L = keras.layers
+    layers = [L.Dense(1024, activation="relu", dtype="mixed_float16") for _ in range(3)]
+    return keras.Sequential([L.Input((512,)), *layers, L.Dense(10, activation="softmax")])
+
+
 def convolutions(keras):
     """Convolutions and pooling: activations outweigh the weights."""
     L = keras.layers
@@ -86,6 +93,7 @@ SPARSE = "sparse_categorical_crossentropy"
 
 CASES = {
     "dense": Case(dense, 1024, "adam", SPARSE, classes=10),
+    "half_precision": Case(half_precision, 2048, "sgd", SPARSE, classes=10),
     "convolutions": Case(convolutions, 64, "sgd", SPARSE, classes=10),
     "residual": Case(residual, 32, "adam", SPARSE, classes=20),
     "lstm": Case(lstm, 128, "rmsprop", SPARSE, tokens=2000, classes=5),
