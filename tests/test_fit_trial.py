@@ -43,11 +43,22 @@ def test_the_size_that_was_the_end_has_failed(machine):
     machine.started()[0].begin(ROOM, 64)
     machine.shows(kills=4)
     note, learnt = machine.started()
-    assert note.last() == 64
+    assert note.last(ROOM) == 64
     assert learnt.start(ROOM) == 32 and learnt.too_large(ROOM) == 64
     # Once: the next run is not told again, and starts from what was learnt.
     note, learnt = machine.started()
-    assert note.last() is None and learnt.start(ROOM) == 32
+    assert note.last(ROOM) is None and learnt.start(ROOM) == 32
+
+
+def test_a_little_more_room_is_no_reason_to_try_again(machine):
+    for room, tried_again in ((ROOM * 9 // 8, False), (2 * ROOM, True)):
+        machine.shows(kills=3)
+        machine.started()[0].begin(ROOM, 64)
+        machine.shows(kills=4)
+        note, learnt = machine.started()
+        assert note.last(room) == 64
+        assert (learnt.start(room) is None) == tried_again and learnt.start(ROOM) == 32
+        learnt.path.unlink()
 
 
 def test_a_run_that_was_ended_otherwise_says_nothing(machine):
@@ -56,9 +67,9 @@ def test_a_run_that_was_ended_otherwise_says_nothing(machine):
         machine.started()[0].begin(ROOM, 64)
         machine.shows(kills, boot)
         note, learnt = machine.started()
-        assert note.last() is None and learnt.start(ROOM) is None
+        assert note.last(ROOM) is None and learnt.start(ROOM) is None
         machine.shows(kills=9, boot=boot)
-        assert machine.started()[0].last() is None, "the note is gone"
+        assert machine.started()[0].last(ROOM) is None, "the note is gone"
 
 
 def test_a_run_that_still_runs_is_left_alone(machine):
@@ -69,9 +80,9 @@ def test_a_run_that_still_runs_is_left_alone(machine):
     path.write_text(json.dumps(kept))
     (machine.root / "proc/4711").mkdir()
     machine.shows(kills=4)
-    assert note.last() is None and learnt.start(ROOM) is None and path.exists()
+    assert note.last(ROOM) is None and learnt.start(ROOM) is None and path.exists()
     (machine.root / "proc/4711").rmdir()
-    assert note.last() == 64
+    assert note.last(ROOM) == 64
 
 
 def test_what_went_well_is_not_noted_again(machine):
@@ -105,7 +116,7 @@ def test_a_broken_note_is_as_good_as_none(text, machine):
     note, learnt = machine.started()
     learnt.path.parent.mkdir(parents=True)
     learnt.path.with_suffix(".trying").write_text(text)
-    assert note.last() is None and learnt.start(ROOM) is None
+    assert note.last(ROOM) is None and learnt.start(ROOM) is None
 
 
 @pytest.mark.parametrize("end, remains", [("raise SystemExit(1)", False), ("1 / 0", False), ("os.kill(os.getpid(), 9)", True)])

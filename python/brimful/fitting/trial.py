@@ -19,6 +19,8 @@ from .learnt import Learnt
 
 #: Steps that a new size is watched for: what the first one leaves is there beside the second.
 STEPS = 2
+#: A room that is so many times as large as the one that was not enough, or larger, is worth another try. A choice: rooms differ a little from run to run.
+MUCH_MORE = 1.25
 
 #: Sizes that went well in this process, and notes that it wrote, by file.
 _passed: dict[Path, int] = {}
@@ -33,8 +35,11 @@ class Trial:
         self._path = learnt.path.with_suffix(".trying")
         self._size, self._left = 0, 0
 
-    def last(self) -> int | None:
-        """How many samples at a time the last run was killed with, if it was; that it failed is learnt."""
+    def last(self, room_bytes: int) -> int | None:
+        """How many samples at a time the last run was killed with, if it was; that it failed is learnt.
+
+        room_bytes: what there is now, as the job's file has it.
+        """
         if self._path in _written:
             return None
         try:
@@ -44,7 +49,8 @@ class Trial:
                 return None  # it still runs
             killed = boot == self._boot() and (self._kills() or 0) > int(kills)
             if killed:
-                self._learnt.bad(int(room), int(size))
+                enough = room_bytes >= MUCH_MORE * int(room)
+                self._learnt.bad(int(room) if enough else max(int(room), room_bytes), int(size))
                 self._learnt.save()
         except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -42,7 +42,7 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     room = max(0, limit - others)
     learnt = Learnt({**planning.signature(job.model, data, training), "device": job.backend.device, "kind": name})
     trial = Trial(learnt) if job.footprint is not None else None
-    killed = trial.last() if trial is not None else None
+    killed = trial.last(about(room)) if trial is not None else None
     asked = job if training and learnt.start(about(room)) is None else None
     if training:
         job.backend.join(0)
@@ -66,11 +66,11 @@ def first(job: Job, name: str, data: tuple, rows: int) -> Kind:
     if kind.size.size < rows:
         job.look(data, rows, name)
         forbidden = (job.predict_forbidden if name == "predict" else job.forbidden) is not None
-        if forbidden or (doubtful and job.findings):
+        if forbidden or (doubtful and training and job.findings):
             # It may fit all the same: the plan is a prediction, and this is the only size that gives what was asked for.
             kind.size.size = rows
     if killed is not None:
-        fewer = f": {lines.taken(rows, kind.size.size)} now" if kind.size.size < rows else ", and it cannot be taken in parts"
+        fewer = f": {lines.taken(rows, kind.size.size)} now" if kind.size.size < rows else ""
         lines.say(f"the last run was killed for memory with {killed} samples at a time{fewer}")
     if kind.size.size < rows or share > TIGHT_SHARE:
         kind.trial = trial

@@ -159,7 +159,7 @@ class Step:
         self._learnt = start.known_before(self.model, self.optimizer, self.precision, batch, total)
         self._room = learnt.about(room)
         trial = Trial(self._learnt) if self.budget.footprint is not None else None
-        killed = trial.last() if trial is not None else None
+        killed = trial.last(self._room) if trial is not None else None
         proposal = start.first(*job, self.precision, batch, total, room, self._learnt)
         if self.allow == "numerics" and self.precision == "keep" and proposal.size < total:
             mixed = budget.propose(self.model, batch, self.loss, self.optimizer, "mixed_bfloat16", room)
