@@ -480,7 +480,8 @@ class Job:
             kind.learnt.bad(about(kind.room_bytes), largest)
             lines.say(f"step {kind.steps} took {memory.human(peak)} of {memory.human(limit)}: {size} samples at a time from now on")
             return
-        # Where the result depends on the parts, they are not changed for a little more speed.
+        # Where the result depends on the parts, measured peaks do not change them for a little more speed. After many good steps more are tried
+        # all the same, where that is no danger: nearer to the batch that was asked for, if it was others who took the memory.
         settled = self.findings and (kind.steps > SETTLED_STEPS or not kind.on_host)
         clean = peak if failures == 0 else None
         taken = largest if kind.size.size < rows else rows
