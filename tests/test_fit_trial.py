@@ -25,6 +25,10 @@ class Machine:
         (self.root / "proc/vmstat").write_text("nr_free_pages 5\n" + (f"oom_kill {kills}\n" if kills is not None else "") + "pgfault 9\n")
         (self.root / "proc/sys/kernel/random/boot_id").write_text(f"{boot}\n")
 
+    def runs(self, process, since):
+        (self.root / f"proc/{process}").mkdir(parents=True, exist_ok=True)
+        (self.root / f"proc/{process}/stat").write_text(f"{process} (a (b) c) S {' '.join(['0'] * 18)} {since} 0 0\n")
+
     def started(self):
         """A new process's note, and what it has learnt."""
         self._monkeypatch.setattr(trial, "_written", set())
@@ -76,12 +80,13 @@ def test_a_run_that_still_runs_is_left_alone(machine):
     machine.started()[0].begin(ROOM, 64)
     note, learnt = machine.started()
     path = next((machine.root / "cache/fit").glob("*.trying"))
-    kept = json.loads(path.read_text()) | {"process": 4711}
+    kept = json.loads(path.read_text()) | {"process": [4711, "600"]}
     path.write_text(json.dumps(kept))
-    (machine.root / "proc/4711").mkdir()
+    machine.runs(4711, since=600)
     machine.shows(kills=4)
     assert note.last(ROOM) is None and learnt.start(ROOM) is None and path.exists()
-    (machine.root / "proc/4711").rmdir()
+    # Another one that has its number now.
+    machine.runs(4711, since=700)
     assert note.last(ROOM) == 64
 
 

@@ -45,7 +45,8 @@ class Trial:
         try:
             note = json.loads(self._path.read_text())
             kills, boot, room, size, process = (note[name] for name in ("kills", "boot", "room", "size", "process"))
-            if process != os.getpid() and (self._root / "proc" / str(int(process))).exists():
+            number, began = process
+            if began and self._start_of(int(number)) == began:
                 return None  # it still runs
             killed = boot == self._boot() and (self._kills() or 0) > int(kills)
             if killed:
@@ -65,7 +66,13 @@ class Trial:
         if kills is None:
             return
         self._size, self._left = size, STEPS
-        note = {"room": room_bytes, "size": size, "kills": kills, "boot": self._boot(), "process": os.getpid()}
+        note = {
+            "room": room_bytes,
+            "size": size,
+            "kills": kills,
+            "boot": self._boot(),
+            "process": [os.getpid(), self._start_of(os.getpid())],
+        }
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(note))
@@ -94,6 +101,12 @@ class Trial:
         """How many processes the kernel has killed for memory, in whichever control group."""
         found = re.search(r"^oom_kill (\d+)$", memory.read(self._root / "proc/vmstat") or "", re.MULTILINE)
         return int(found[1]) if found else None
+
+    def _start_of(self, process: int) -> str:
+        """When a process began, in the kernel's ticks; nothing if there is none. In a container the next run may well have the number of another one."""
+        # The 22nd field; the second one is the program's name, which may have spaces and brackets.
+        fields = (memory.read(self._root / "proc" / str(process) / "stat") or "").rpartition(")")[2].split()
+        return fields[19] if len(fields) > 19 else ""
 
     def _boot(self) -> str:
         return (memory.read(self._root / "proc/sys/kernel/random/boot_id") or "").strip()
