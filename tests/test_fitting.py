@@ -19,7 +19,7 @@ CASES = range(300)
 
 @pytest.mark.parametrize("seed", range(4))
 def test_parts_cover_each_row_once(seed):
-    """In order, none larger than the size, as few as possible and as equal as possible."""
+    """In order, none larger than the size, as few as possible and as equal as possible, the larger ones first."""
     chosen = random.Random(seed)
     for _ in CASES:
         rows, size = chosen.randint(1, 500), chosen.randint(1, 520)
@@ -28,6 +28,7 @@ def test_parts_cover_each_row_once(seed):
         assert [row for begin, end in found for row in range(begin, end)] == list(range(rows))
         assert len(found) == -(-rows // size) and max(lengths) <= size
         assert min(lengths) >= 1 and max(lengths) - min(lengths) <= 1
+        assert lengths == sorted(lengths, reverse=True)
 
 
 @pytest.mark.parametrize("seed", range(4))

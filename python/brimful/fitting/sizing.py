@@ -26,9 +26,15 @@ HEAP_MARGIN = 0.15
 
 
 def parts(rows: int, size: int) -> list[tuple[int, int]]:
-    """The parts of a batch: as few as `size` allows, as equal as possible, in order, each row once."""
+    """The parts of a batch: as few as `size` allows, as equal as possible, in order, each row once.
+
+    The larger ones come first: blocks that an allocator keeps of them hold the smaller ones as well. In turns they do not, and a U-Net in
+    parts of 36 and 37 took 11.4 GiB of a GPU where parts of 37 took 8.7.
+    """
     count = -(-rows // max(1, size))
-    return [(rows * index // count, rows * (index + 1) // count) for index in range(count)]
+    least, larger = divmod(rows, max(1, count))
+    ends = [least * index + min(index, larger) for index in range(count + 1)]
+    return list(zip(ends, ends[1:]))
 
 
 class MicroBatch:

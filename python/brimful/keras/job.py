@@ -487,6 +487,8 @@ class Job:
         taken = largest if kind.size.size < rows else rows
         if kind.size.succeeded(taken, clean, None if settled else self.limit_bytes):
             kind.grown_from = before
+            # Blocks of the old sizes, kept for the next step, would lie in the way of the new ones.
+            self.backend.release()
 
     def finished(self) -> None:
         """What was learnt is kept, and said."""

@@ -82,7 +82,7 @@ def pick(batch: Any, chosen: list[int], total: int) -> Any:
 
 
 def split(batch: Any, size: int) -> Iterator[Any]:
-    """The parts of a batch, of at most `size` samples, as equal as possible, in order, each sample once.
+    """The parts of a batch, of at most `size` samples, as equal as possible, the larger ones first, in order, each sample once.
 
         for part in brimful.torch.split(batch, 32):
             ...

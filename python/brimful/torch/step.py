@@ -247,8 +247,9 @@ class Step:
                 raise
             failure.forget(error)
             out_of_memory = True
+        # What was tried leaves blocks of its sizes behind, in the way of the parts'.
+        self._clean()
         if out_of_memory:
-            self._clean()
             if before is None or ignored:  # else what an earlier batch has shown stands
                 self._rule = candidates[0]
                 self.why += [] if UNVERIFIED in self.why else [UNVERIFIED]
@@ -344,6 +345,8 @@ class Step:
         before = micro.size
         if micro.succeeded(largest, peak, room, most, repeats):
             lines.say(f"step {self.steps}: {micro.size} samples at a time from now on, {before} before: there is room")
+            # Blocks of the old sizes, kept for the next step, would lie in the way of the new ones.
+            self._clean()
 
     def _planned_most(self, largest: int, peak_bytes: int) -> int | None:
         """How many samples at a time the plan says fit now, if it was right about those that were taken.
