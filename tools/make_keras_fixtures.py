@@ -30,6 +30,10 @@ def graph(model):
     return model._functional if isinstance(model, keras.Sequential) else model
 
 
+def shown(weight, how):
+    return f"{tuple(weight.shape)} {weight.dtype} {how}"
+
+
 def answers(model):
     """What Keras says about a model."""
     function = graph(model)
@@ -45,7 +49,9 @@ def answers(model):
         "params": model.count_params(),
         "trainable": int(sum(keras.ops.size(w) for w in model.trainable_variables)),
         "seeds": sum(1 for v in model.variables if id(v) not in weights and v.name == "seed_generator_state"),
-        "weights": sorted(f"{tuple(w.shape)} {w.dtype} {'trainable' if id(w) in trainable else 'fixed'}" for w in model.weights),
+        # Those that are trained come first, in Keras's order: it is that of the updates.
+        "weights": [shown(w, "trainable") for w in model.trainable_variables]
+        + sorted(shown(w, "fixed") for w in model.weights if id(w) not in trainable),
         "outputs": [[list(t.shape), str(t.dtype)] for t in function.outputs],
         "runs": runs,
     }

@@ -49,7 +49,8 @@ impl Building {
                 let (dtype, trainable) = (self.store, *trainable);
                 // Some are held by a constraint.
                 let constrained = trainable && layer.0 % 2 == 1;
-                let weight = Weight { layer, name, dims, dtype, trainable, penalty: None, constrained };
+                let created = self.model.weights.len() as u32;
+                let weight = Weight { layer, name, dims, dtype, trainable, penalty: None, constrained, created };
                 self.model.weights.push(weight);
                 WeightId(self.model.weights.len() as u32 - 1)
             })

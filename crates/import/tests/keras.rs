@@ -77,8 +77,13 @@ fn check(name: &str, model: &Model, said: &serde_json::Value) {
     assert_eq!(Some(trainable), said["trainable"].as_u64(), "{name}: trainable parameters");
     let seeds: u64 = model.weights.iter().filter(seed).map(|weight| weight.elements() / 2).sum();
     assert_eq!(Some(seeds), said["seeds"].as_u64(), "{name}: seed states");
-    let mut weights: Vec<String> = model.weights.iter().filter(|weight| !seed(weight)).map(show_weight).collect();
-    weights.sort();
+    let counted = |weight: &&Weight| !seed(weight);
+    // Those that are trained in Keras's order, which is that of the updates; then the others.
+    let (mut weights, mut fixed): (Vec<&Weight>, Vec<&Weight>) =
+        model.weights.iter().filter(counted).partition(|weight| weight.trainable);
+    fixed.sort_by_key(|weight| show_weight(weight));
+    weights.append(&mut fixed);
+    let weights: Vec<String> = weights.into_iter().map(show_weight).collect();
     let expected: Vec<&str> =
         said["weights"].as_array().unwrap().iter().map(|weight| weight.as_str().unwrap()).collect();
     assert_eq!(weights, expected, "{name}: weights");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
     Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction, RnnCell,
-    Shape,
+    Shape, Weight,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
 
@@ -35,6 +35,21 @@ fn with(document: &Document, settings: &[(&str, &str, &str)]) -> Result<Model, I
 fn weight<'m>(model: &'m Model, path: &str, name: &str) -> &'m [u64] {
     let found = model.weights.iter().find(|weight| model.layer(weight.layer).path == path && weight.name == name);
     &found.unwrap_or_else(|| panic!("{path} has no {name}")).dims
+}
+
+#[test]
+fn weights_are_listed_by_layers_and_created_as_the_program_called_them() {
+    // dense(dropout(picture)), then lstm(dropout_1(embedding(words))): the file lists the layers by their distance from the output.
+    let model = model("keras_measured/captions.keras");
+    let layers = |weights: &[&Weight]| {
+        let mut layers: Vec<&str> = weights.iter().map(|weight| model.layer(weight.layer).path.as_str()).collect();
+        layers.dedup();
+        layers.join(" ")
+    };
+    let mut weights: Vec<&Weight> = model.weights.iter().filter(|weight| weight.trainable).collect();
+    assert_eq!(layers(&weights), "embedding dense lstm dense_1 dense_2");
+    weights.sort_by_key(|weight| weight.created);
+    assert_eq!(layers(&weights), "dense embedding lstm dense_1 dense_2");
 }
 
 #[test]

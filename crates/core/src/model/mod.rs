@@ -47,6 +47,8 @@ pub struct Weight {
     pub penalty: Option<Penalty>,
     /// Whether a constraint gives it another value after each update.
     pub constrained: bool,
+    /// Its place in the order in which the weights were created; memory is laid out in that order.
+    pub created: u32,
 }
 
 /// A regularizer's term: sums over a weight's elements. Other regularizers are taken for one of squares.
@@ -208,7 +210,7 @@ pub struct Model {
     pub name: String,
     /// Layers, in the order of first call.
     pub layers: Vec<Layer>,
-    /// Weights, in the order in which the framework creates them.
+    /// Weights, in the order in which the framework lists and updates them.
     pub weights: Vec<Weight>,
     /// Tensors.
     pub tensors: Vec<Tensor>,

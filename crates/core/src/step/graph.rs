@@ -81,6 +81,13 @@ pub struct Variable {
     pub dtype: DType,
     /// Whether it starts from random numbers, which are made in temporaries.
     pub random: bool,
+    /// Its place in the order of creation; [`Variable::LAST`], in the order of declaration, for what is made for the first step.
+    pub created: u32,
+}
+
+impl Variable {
+    /// Created after everything else.
+    pub const LAST: u32 = u32::MAX;
 }
 
 /// The framework's kernel behind a node. Only what gradients and rewrites must tell apart has a variant or an attribute.
@@ -242,7 +249,7 @@ impl Graph {
 
     /// From here on, no node is looked for that is equal to one from before: an update has none in common with the network.
     pub fn forget_calls(&mut self) {
-        self.known = FxHashMap::default();
+        (self.known, self.reads) = Default::default();
     }
 
     /// A variable that exists before the step.

@@ -11,6 +11,7 @@ use compact_str::CompactString;
 use super::config::{Arg, Call, Kind, LayerDef, Net, Recorded, Ref, Tree};
 use super::cx::Cx;
 use super::json::Json;
+use super::listing::{self, Place};
 use super::overrides::Overrides;
 use super::policy::{self, Policy};
 use super::value::{Args, Value};
@@ -58,6 +59,10 @@ pub(super) struct Builder<'d> {
     calls: usize,
     /// Codes and layers of the notes so far.
     noted: HashSet<(&'static str, Option<String>)>,
+    /// The layers that are being called, the outermost first.
+    place: Vec<Place>,
+    /// By layer: the same when it was called first.
+    places: Vec<Vec<Place>>,
 }
 
 impl<'d> Builder<'d> {
@@ -77,6 +82,8 @@ impl<'d> Builder<'d> {
             moved_batches: HashMap::new(),
             calls: 0,
             noted: HashSet::new(),
+            place: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -90,6 +97,7 @@ impl<'d> Builder<'d> {
         self.model.inputs = inputs.clone();
         let outputs = self.run(net, Scope { path: "", trainable: true }, inputs)?;
         self.model.outputs = outputs.tensors();
+        listing::list(&mut self.model, &self.places);
         Ok(())
     }
 
@@ -189,7 +197,9 @@ impl<'d> Builder<'d> {
             let def = &net.layers[call.layer];
             let args = resolve(call, &done, net)?;
             let recorded = net.recorded.get(&Ref { layer: call.layer, node: call.node, tensor: 0 });
+            self.place.push(Place { listed: call.layer as u32, created: net.created[call.layer] });
             let value = self.call(def, scope, args, Hints { net: Some(net), call: Some(call), recorded })?;
+            self.place.pop();
             put(&mut done, call.layer, call.node, value.tensors());
         }
         let outputs = outputs(&net.outputs, &done, net)?;
@@ -345,6 +355,7 @@ impl<'d> Builder<'d> {
         let id = LayerId(self.model.layers.len() as u32);
         self.model.layers.push(Layer { path: path.to_owned(), class: class.to_owned() });
         self.weights_of.push(Vec::new());
+        self.places.push(self.place.clone());
         self.layer_ids.insert(path.to_owned(), id);
         id
     }

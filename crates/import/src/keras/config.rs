@@ -24,6 +24,9 @@ pub(super) struct Net {
     pub(super) layers: Vec<LayerDef>,
     /// In running order.
     pub(super) calls: Vec<Call>,
+    /// By layer: its place in the order of the first calls, as a walk back from the outputs tells it. What the user's program did before is not in
+    /// the file.
+    pub(super) created: Vec<u32>,
     pub(super) inputs: Tree,
     pub(super) outputs: Tree,
     /// Shapes and types that Keras wrote beside references, by tensor.
@@ -259,6 +262,7 @@ fn sequential_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
         sequential: true,
         inputs: Tree::Leaf(leaf(0)),
         outputs: Tree::Leaf(leaf(layers.len() - 1)),
+        created: (0..layers.len() as u32).collect(),
         layers,
         calls,
         recorded,
@@ -313,13 +317,14 @@ fn functional_net(config: &mut Json, name: &str, class: &str, place: &str) -> Re
     }
     let inputs = reader.tree(config.take("input_layers"), &layers, &format!("{place}.config.input_layers"))?;
     let outputs = reader.tree(config.take("output_layers"), &layers, &format!("{place}.config.output_layers"))?;
-    let calls = ordered(calls, &inputs, &outputs, &layers, name)?;
+    let (calls, created) = ordered(calls, &inputs, &outputs, &layers, name)?;
     Ok(Net {
         name: name.to_owned(),
         class: class.to_owned(),
         sequential: false,
         layers,
         calls,
+        created,
         inputs,
         outputs,
         recorded: reader.recorded,

@@ -240,7 +240,7 @@ impl<'d> Cx<'_, 'd> {
         }
         let id = WeightId(self.builder.model.weights.len() as u32);
         let (name, dims) = (name.to_owned(), dims.to_vec());
-        let weight = Weight { layer: self.layer, name, dims, dtype, trainable, penalty, constrained };
+        let weight = Weight { layer: self.layer, name, dims, dtype, trainable, penalty, constrained, created: id.0 };
         self.builder.model.weights.push(weight);
         self.builder.weights_of[self.layer.0 as usize].push(id);
         Ok(id)

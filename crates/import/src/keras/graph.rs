@@ -16,14 +16,14 @@ use crate::error::{ImportError, Result};
 /// Outputs of one call beyond this are refused.
 const MAX_ARITY: usize = 100_000;
 
-/// Sorts calls into running order and drops those that no output needs.
+/// Sorts calls into running order and drops those that no output needs; also the place of each layer's first call in the order of creation.
 pub(super) fn ordered(
     calls: Vec<Vec<Call>>,
     inputs: &Tree,
     outputs: &Tree,
     layers: &[LayerDef],
     model: &str,
-) -> Result<Vec<Call>> {
+) -> Result<(Vec<Call>, Vec<u32>)> {
     // Node numbers: a layer's calls follow each other; a layer without calls (an input) has one node.
     let mut first = Vec::with_capacity(calls.len());
     let mut count = 0;
@@ -62,10 +62,15 @@ pub(super) fn ordered(
         nodes[node].parents.clear();
     }
     let ends = outputs.flatten().into_iter().map(|output| node_of(output, model)).collect::<Result<Vec<_>>>()?;
-    let order = order::order(&nodes, &ends, layers.len()).map_err(|node| ImportError::Cycle {
+    let found = order::topological(&nodes, &ends).map_err(|node| ImportError::Cycle {
         model: model.to_owned(),
         layer: layers[nodes[node].layer].name.clone(),
     })?;
+    let mut created = vec![0; layers.len()];
+    for (place, &node) in found.iter().enumerate().rev() {
+        created[nodes[node].layer] = place as u32;
+    }
+    let order = order::order(&nodes, &found, layers.len());
     let mut flat: Vec<Option<Call>> = Vec::with_capacity(count);
     for own in calls {
         if own.is_empty() {
@@ -73,7 +78,7 @@ pub(super) fn ordered(
         }
         flat.extend(own.into_iter().map(Some));
     }
-    Ok(order.into_iter().filter_map(|node| flat[node].take()).collect())
+    Ok((order.into_iter().filter_map(|node| flat[node].take()).collect(), created))
 }
 
 /// Positional and keyword arguments.

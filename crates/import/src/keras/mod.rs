@@ -16,6 +16,7 @@ mod graph;
 mod hdf5;
 mod json;
 mod layers;
+mod listing;
 mod ops;
 mod order;
 mod overrides;

@@ -1,6 +1,7 @@
 //! The order in which Keras runs a functional graph.
 //!
-//! In: nodes (layer calls) with the nodes they read, and the output nodes. Out: the nodes in running order. Order decides
+//! In: nodes (layer calls) with the nodes they read, and the output nodes. Out: the nodes in an order in which a program may have called them, and
+//! in running order. The latter decides
 //! what is alive at the same time, so this follows Keras: nodes by depth (steps to the furthest output), deepest first,
 //! and nodes of one depth in the order in which a walk back from the outputs meets them.
 
@@ -12,13 +13,12 @@ pub(super) struct Node {
     pub(super) parents: Vec<usize>,
 }
 
-/// The running order, or a node on a cycle. Nodes that no output needs are left out.
-pub(super) fn order(nodes: &[Node], outputs: &[usize], layers: usize) -> Result<Vec<usize>, usize> {
-    let topological = topological(nodes, outputs)?;
+/// The running order of nodes in [topological] order.
+pub(super) fn order(nodes: &[Node], topological: &[usize], layers: usize) -> Vec<usize> {
     // A node that is not reached from an output never gets a depth.
     let mut depth: Vec<Option<usize>> = vec![None; nodes.len()];
     let mut reached = vec![false; nodes.len()];
-    for &node in &topological {
+    for &node in topological {
         reached[node] = true;
     }
     let mut layer_depth = vec![0; layers];
@@ -42,11 +42,12 @@ pub(super) fn order(nodes: &[Node], outputs: &[usize], layers: usize) -> Result<
         }
     }
     met.sort_by_key(|&node| std::cmp::Reverse(depth[node]));
-    Ok(met)
+    met
 }
 
-/// Nodes with their parents before them, by a walk back from the outputs. Iterative: graphs are thousands of nodes deep.
-fn topological(nodes: &[Node], outputs: &[usize]) -> Result<Vec<usize>, usize> {
+/// Nodes with their parents before them, by a walk back from the outputs, or a node on a cycle. Nodes that no output needs are left out. Iterative:
+/// graphs are thousands of nodes deep.
+pub(super) fn topological(nodes: &[Node], outputs: &[usize]) -> Result<Vec<usize>, usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
         New,
@@ -93,20 +94,26 @@ mod tests {
         Node { layer, parents: parents.to_vec() }
     }
 
+    fn running(nodes: &[Node], outputs: &[usize]) -> Result<Vec<usize>, usize> {
+        Ok(order(nodes, &topological(nodes, outputs)?, nodes.len()))
+    }
+
     #[test]
     fn deepest_first_then_as_met_from_the_outputs() {
         // input 0 → 1 → 2 → 4, and 0 → 3 → 4: node 3 is as shallow as 2.
         let nodes = [node(0, &[]), node(1, &[0]), node(2, &[1]), node(3, &[0]), node(4, &[2, 3])];
-        assert_eq!(order(&nodes, &[4], 5), Ok(vec![0, 1, 2, 3, 4]));
+        assert_eq!(running(&nodes, &[4]), Ok(vec![0, 1, 2, 3, 4]));
+        assert_eq!(topological(&nodes, &[4]), Ok(vec![0, 1, 2, 3, 4]));
         // The second argument is met second.
         let nodes = [node(0, &[]), node(1, &[0]), node(2, &[1]), node(3, &[0]), node(4, &[3, 2])];
-        assert_eq!(order(&nodes, &[4], 5), Ok(vec![0, 1, 3, 2, 4]));
+        assert_eq!(running(&nodes, &[4]), Ok(vec![0, 1, 3, 2, 4]));
+        assert_eq!(topological(&nodes, &[4]), Ok(vec![0, 3, 1, 2, 4]));
     }
 
     #[test]
     fn a_cycle_is_found_and_a_dead_end_left_out() {
         let nodes = [node(0, &[1]), node(1, &[0]), node(2, &[])];
-        assert_eq!(order(&nodes, &[0], 3), Err(0));
-        assert_eq!(order(&nodes, &[2], 3), Ok(vec![2]));
+        assert_eq!(running(&nodes, &[0]), Err(0));
+        assert_eq!(running(&nodes, &[2]), Ok(vec![2]));
     }
 }

@@ -52,8 +52,8 @@ mod tests {
     use super::*;
     use crate::bytes::Size;
     use crate::model::{DType, Shape};
-    use crate::step::graph::{Graph, InPlace, Kernel, NewNode, ValueId};
-    use crate::trace::Event;
+    use crate::step::graph::{Graph, InPlace, Kernel, NewNode, ValueId, Variable};
+    use crate::trace::{Event, Role};
 
     fn tensor(graph: &mut Graph, name: &'static str, input: ValueId, elements: u64) -> ValueId {
         graph.add(NewNode {
@@ -113,6 +113,32 @@ mod tests {
             _ => None,
         });
         [sizes.by_ref().take(readers as usize).collect(), sizes.collect()]
+    }
+
+    /// What three steps ask for, in order, that read a table of 4000 bytes, look up 2000 bytes of it and write to it.
+    fn asked_for_by_a_table(write: &'static str, from_start: bool) -> Vec<u64> {
+        let mut graph = Graph::default();
+        let shape = Shape::fixed(&[1000]);
+        let (role, dtype) = (Role::Parameter, DType::Float32);
+        let table = graph.variable(Variable { layer: None, role, shape, dtype, random: false, created: 0 });
+        let whole = graph.read(table, false);
+        let rows = tensor(&mut graph, "GatherV2", whole, 500);
+        graph.assign(write, table, rows, &[]);
+        let steps = Execution { threads: 2, steps: 3, from_start, seed: 0, busy: false };
+        let trace = Prepared::new(&graph, Some(1), Vec::new()).run(steps);
+        let made = trace.events.iter().filter_map(|event| match event {
+            Event::Alloc { size, .. } if size.at(1) >= 2000 => Some(size.at(1)),
+            _ => None,
+        });
+        made.skip(1).collect()
+    }
+
+    #[test]
+    fn a_table_that_is_changed_in_rows_is_copied_by_whoever_reads_it() {
+        // Not before its first change.
+        assert_eq!(asked_for_by_a_table("ResourceScatterSub", true), [2000, 4000, 2000, 4000, 2000]);
+        assert_eq!(asked_for_by_a_table("ResourceScatterSub", false), [4000, 2000, 4000, 2000, 4000, 2000]);
+        assert_eq!(asked_for_by_a_table("AssignSubVariableOp", true), [2000, 2000, 2000]);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Prepared {
     scratch: Vec<Size>,
     pub(super) values: Vec<Flow>,
     pub(super) variables: Vec<Kept>,
+    /// The variables in the order in which they come into being.
+    pub(super) creation: Vec<VariableId>,
     /// How many results each node waits for.
     pub(super) dependency_count: Vec<u32>,
     /// Nodes that wait for nothing: reads of variables, the batch, constants.
@@ -68,8 +70,29 @@ pub(super) struct Extra {
     pub(super) scratch_first: bool,
     /// See [`Node::writes`].
     pub(super) writes: Option<VariableId>,
-    /// The write gives the variable a new value rather than changing it in place.
-    pub(super) replaces: bool,
+    /// How that variable is written.
+    pub(super) how: Write,
+}
+
+/// What a write does to a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    /// Changes all of it.
+    Whole,
+    /// Changes some of its rows.
+    Rows,
+    /// Gives it another value.
+    Replaces,
+}
+
+impl Write {
+    fn of(kernel: &str) -> Write {
+        match kernel {
+            "AssignVariableOp" => Write::Replaces,
+            "ResourceScatterAdd" | "ResourceScatterSub" => Write::Rows,
+            _ => Write::Whole,
+        }
+    }
 }
 
 /// A value.
@@ -91,6 +114,8 @@ pub(super) struct Kept {
     pub(super) kind: u32,
     pub(super) role: Role,
     pub(super) random: bool,
+    /// Some write changes but its rows: whoever reads it gets a copy then.
+    pub(super) rows: bool,
 }
 
 impl Prepared {
@@ -109,6 +134,7 @@ impl Prepared {
             scratch: Vec::new(),
             values: flows(graph),
             variables: kept(graph),
+            creation: creation(graph),
             dependency_count: Vec::with_capacity(nodes),
             sources: Vec::with_capacity(variables * 2),
             cost: StepCost::default(),
@@ -172,7 +198,7 @@ impl Prepared {
                 scratch_from: node.scratch_from,
                 scratch_first: node.scratch_first,
                 writes: node.writes,
-                replaces: node.kernel.name == "AssignVariableOp",
+                how: Write::of(node.kernel.name),
             });
         }
         let dependencies = (node.inputs.len() + node.after.len()) as u32;
@@ -285,9 +311,22 @@ fn kept(graph: &Graph) -> Vec<Kept> {
             kind: *kinds.entry((&variable.shape, variable.dtype)).or_insert(next),
             role: variable.role,
             random: variable.random,
+            rows: false,
         }
     });
-    kept.collect()
+    let mut kept: Vec<Kept> = kept.collect();
+    for node in &graph.nodes {
+        if let Some(variable) = node.writes.filter(|_| Write::of(node.kernel.name) == Write::Rows) {
+            kept[variable.0 as usize].rows = true;
+        }
+    }
+    kept
+}
+
+fn creation(graph: &Graph) -> Vec<VariableId> {
+    let mut order: Vec<VariableId> = (0..graph.variables.len() as u32).map(VariableId).collect();
+    order.sort_by_key(|variable| graph.variables[variable.0 as usize].created);
+    order
 }
 
 /// What a value is for, judged by one of its readers.

@@ -1,16 +1,27 @@
 //! One run of a prepared graph: buffers come and go as kernels start and end.
 
 use super::Execution;
-use super::prepared::{Extra, Prepared};
+use super::prepared::{Extra, Prepared, Write};
 use super::workers::{Random, Workers};
 use crate::bytes::Size;
-use crate::step::graph::{InPlace, NodeId, Storage, ValueId};
+use crate::step::graph::{InPlace, NodeId, Storage, ValueId, VariableId};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 
 /// Up to this many readers of a kernel's results are handed out in the graph's order. More are kept in a set that is sorted by
 /// their addresses: another order with each start of the program, the same in all of its steps
 /// (tensorflow/core/graph/edgeset.h, `kInline`).
 const ORDERED_READERS: usize = 8;
+
+/// What an initializer of random numbers holds meanwhile: its seed, its key, a counter, a shape. Few bytes, but they lie where the numbers would.
+const DRAWING: [Size; 4] = [few(8), few(8), few(8), few(16)];
+/// The number that draws are scaled by, or the zero or one that a constant is made of.
+const NUMBER: Size = few(4);
+/// A variable's handle, which lives as long as the variable.
+const HANDLE: Size = few(200);
+
+const fn few(bytes: u64) -> Size {
+    Size { fixed: bytes, per_sample: 0 }
+}
 
 /// No buffer (yet).
 const NONE: BufferId = BufferId(u32::MAX);
@@ -30,6 +41,8 @@ pub(super) struct Run<'a> {
     phase: Option<Phase>,
     buffers: Vec<Buffer>,
     variable_buffer: Vec<BufferId>,
+    /// By variable: some of its rows were changed, so that it is copied when it is read.
+    copied: Vec<bool>,
     /// The buffer of each value of the step that runs.
     value_buffer: Vec<BufferId>,
 }
@@ -46,7 +59,8 @@ impl<'a> Run<'a> {
             phase: None,
             // Of a large model, every second value has a buffer of its own.
             buffers: Vec::with_capacity(prepared.variables.len() + prepared.values.len() / 2),
-            variable_buffer: Vec::with_capacity(prepared.variables.len()),
+            variable_buffer: Vec::new(),
+            copied: prepared.variables.iter().map(|variable| variable.rows && !execution.from_start).collect(),
             value_buffer: vec![NONE; prepared.values.len()],
         }
     }
@@ -96,26 +110,52 @@ impl<'a> Run<'a> {
         let prepared = self.prepared;
         // By kind of variable.
         let mut zeros = vec![NONE; if self.execution.from_start { prepared.variables.len() } else { 0 }];
-        for (index, variable) in prepared.variables.iter().enumerate() {
+        self.variable_buffer.resize(prepared.variables.len(), NONE);
+        for &VariableId(index) in &prepared.creation {
+            let index = index as usize;
+            let variable = &prepared.variables[index];
             let slot = self.execution.from_start && variable.role == Role::OptimizerState;
             if slot && zeros[variable.kind as usize] != NONE {
                 let buffer = zeros[variable.kind as usize];
                 self.buffers[buffer.0 as usize].holders += 1;
-                self.variable_buffer.push(buffer);
+                self.variable_buffer[index] = buffer;
                 continue;
             }
             let cause = prepared.variable_cause(index);
-            // An initializer draws numbers, scales and shifts them; the last of the three results is kept.
-            let drawn = variable.random.then(|| [(); 2].map(|()| self.alloc(variable.size, cause, Role::Temporary, 1)));
-            let buffer = self.alloc(variable.size, cause, variable.role, 1);
-            self.variable_buffer.push(buffer);
+            let buffer = if variable.random {
+                self.draw(variable.size, cause, variable.role)
+            } else {
+                self.constant(variable.size, cause, variable.role)
+            };
+            self.variable_buffer[index] = buffer;
+            self.alloc(HANDLE, cause, variable.role, 1);
             if slot {
                 zeros[variable.kind as usize] = buffer;
             }
-            for buffer in drawn.into_iter().flatten() {
-                self.release(buffer);
-            }
         }
+    }
+
+    /// A variable's first value: an initializer draws numbers, scales and shifts them, and the last of the three results is kept.
+    fn draw(&mut self, size: Size, cause: CauseId, role: Role) -> BufferId {
+        let drawing = DRAWING.map(|few| self.alloc(few, cause, Role::Temporary, 1));
+        let drawn = self.alloc(size, cause, Role::Temporary, 1);
+        let number = self.alloc(NUMBER, cause, Role::Temporary, 1);
+        let scaled = self.alloc(size, cause, Role::Temporary, 1);
+        self.release(number);
+        let buffer = self.alloc(size, cause, role, 1);
+        self.release(scaled);
+        drawing[1..].iter().for_each(|&few| self.release(few));
+        self.release(drawn);
+        self.release(drawing[0]);
+        buffer
+    }
+
+    /// The same for one that starts as a constant.
+    fn constant(&mut self, size: Size, cause: CauseId, role: Role) -> BufferId {
+        let number = self.alloc(NUMBER, cause, Role::Temporary, 1);
+        let buffer = self.alloc(size, cause, role, 1);
+        self.release(number);
+        buffer
     }
 
     pub(super) fn step(&mut self, step: u32) {
@@ -207,6 +247,9 @@ impl<'a> Run<'a> {
                     NONE => continue,
                     buffer => buffer,
                 },
+                Storage::Variable(variable) if self.copied[variable.0 as usize] => {
+                    self.alloc(value.size, CauseId(node.0), Role::Temporary, 0)
+                }
                 Storage::Variable(variable) => self.variable_buffer[variable.0 as usize],
                 Storage::Own => {
                     if !taken && let Some(buffer) = self.overwritable(node, output) {
@@ -274,10 +317,14 @@ impl<'a> Run<'a> {
         let index = variable.0 as usize;
         let old = self.variable_buffer[index];
         let known = &self.prepared.variables[index];
-        if !extra.replaces && self.buffers[old.0 as usize].holders == 1 {
-            return;
+        let alone = self.buffers[old.0 as usize].holders == 1;
+        let copied = extra.how == Write::Rows && std::mem::replace(&mut self.copied[index], true);
+        match extra.how {
+            Write::Rows if copied || alone => return,
+            Write::Whole if alone && !self.copied[index] => return,
+            _ => {}
         }
-        let new = match self.only_reader(self.prepared.inputs(node)[0]).filter(|_| extra.replaces) {
+        let new = match self.only_reader(self.prepared.inputs(node)[0]).filter(|_| extra.how == Write::Replaces) {
             // The variable takes the value's own buffer.
             Some(buffer) => {
                 self.buffers[buffer.0 as usize].holders += 1;

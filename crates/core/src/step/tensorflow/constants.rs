@@ -54,7 +54,8 @@ impl Lowering<'_> {
     }
 
     fn kept(&mut self, shape: Shape, dtype: DType) -> ValueId {
-        let variable = Variable { layer: None, role: Role::Temporary, shape, dtype, random: false };
+        let variable =
+            Variable { layer: None, role: Role::Temporary, shape, dtype, random: false, created: Variable::LAST };
         let variable = self.graph.variable(variable);
         self.graph.read(variable, false)
     }

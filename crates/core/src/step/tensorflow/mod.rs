@@ -145,6 +145,7 @@ impl<'m> Lowering<'m> {
                 dtype: weight.dtype,
                 // Biases, scales and statistics start as constants; kernels and tables as random numbers.
                 random: weight.trainable && weight.dims.len() > 1,
+                created: weight.created,
             });
             self.variables.push(variable);
         }

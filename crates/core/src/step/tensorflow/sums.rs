@@ -60,7 +60,14 @@ impl Lowering<'_> {
         for (index, _) in chosen.iter().enumerate().filter(|&(_, &chosen)| chosen) {
             let total = self.graph.nodes[index].outputs[0];
             let (shape, dtype) = (self.shape(total), self.dtype(total));
-            self.graph.variable(Variable { layer: None, role: Role::Temporary, shape, dtype, random: false });
+            self.graph.variable(Variable {
+                layer: None,
+                role: Role::Temporary,
+                shape,
+                dtype,
+                random: false,
+                created: Variable::LAST,
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use brimful_core::model::{Conv, OpKind, Padding, Shape, TensorId, WeightId};
 use super::super::build::Hints;
 use super::super::cx::{Cx, WeightKind};
 use super::super::value::Value;
-use super::core::adapted;
+use super::core::{adapted, factors};
 use crate::error::Result;
 
 /// What all convolutions have.
@@ -139,6 +139,7 @@ fn finish(
     kernel.extend_from_slice(&tail);
     let mut weights = vec![adapted(cx, "kernel", &kernel, regularizer)?];
     weights.extend(bias(cx, filters)?);
+    factors(cx, "kernel", &kernel)?;
     let y = cx.op(OpKind::Conv(conv), &[x], out, &weights)?;
     cx.activate("activation", y)
 }

@@ -29,25 +29,32 @@ pub(super) fn dense<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> 
     if cx.flag("use_bias", true) {
         weights.push(cx.weight("bias", &[units], WeightKind::Trainable(Some("bias_regularizer")))?);
     }
+    factors(cx, "kernel", &[wide, units])?;
     let last = shape.dims.len() - 1;
     shape.dims[last] = units;
     let y = cx.op(OpKind::Dense, &[x], shape, &weights)?;
     Ok(Value::Tensor(cx.activate("activation", y)?))
 }
 
-/// A kernel that may have a low-rank adaptation: Keras then freezes it and trains two factors in its place.
+/// A kernel that may have a low-rank adaptation: Keras then freezes it and trains two [factors] in its place.
 pub(super) fn adapted(cx: &mut Cx<'_, '_>, name: &str, dims: &[u64], regularizer: &str) -> Result<WeightId> {
-    let Some(rank) = cx.optional_positive("lora_rank")? else {
-        return cx.weight(name, dims, WeightKind::Trainable(Some(regularizer)));
+    let kind = match cx.optional_positive("lora_rank")? {
+        Some(_) => WeightKind::State,
+        None => WeightKind::Trainable(Some(regularizer)),
     };
-    let kernel = cx.weight(name, dims, WeightKind::State)?;
+    cx.weight(name, dims, kind)
+}
+
+/// The two factors of a kernel's adaptation, if it has one: made after all other weights of the layer.
+pub(super) fn factors(cx: &mut Cx<'_, '_>, name: &str, dims: &[u64]) -> Result<()> {
+    let Some(rank) = cx.optional_positive("lora_rank")? else { return Ok(()) };
     let (rows, columns) = dims.split_at(dims.len() - 1);
     let a: Vec<u64> = rows.iter().copied().chain([rank]).collect();
     cx.weight(&format!("lora_{name}_a"), &a, WeightKind::Trainable(None))?;
     cx.weight(&format!("lora_{name}_b"), &[rank, columns[0]], WeightKind::Trainable(None))?;
     let text = "It has a low-rank adaptation: its factors are counted, the sum of them and the kernel is not.";
     cx.note("lora", text.to_owned());
-    Ok(kernel)
+    Ok(())
 }
 
 pub(super) fn einsum_dense_layer<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
@@ -116,6 +123,7 @@ pub(in super::super) fn einsum_dense(
             (first..letters.len()).map(|at| if axes.contains(letters[at]) { dims[at] } else { 1 }).collect();
         weights.push(cx.weight("bias", &bias, WeightKind::Trainable(Some("bias_regularizer")))?);
     }
+    factors(cx, "kernel", &kernel)?;
     let out = Shape::new(shape.batched, &dims);
     cx.op(OpKind::EinsumDense { equation: equation.text() }, &[x], out, &weights)
 }
@@ -124,6 +132,7 @@ pub(super) fn embedding<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'
     let mut x = cx.input()?;
     let (rows, columns) = (cx.positive("input_dim")?, cx.positive("output_dim")?);
     let table = adapted(cx, "embeddings", &[rows, columns], "embeddings_regularizer")?;
+    factors(cx, "embeddings", &[rows, columns])?;
     let indices = cx.input()?;
     // Indices often arrive as floats, because that is an Input's default type.
     if !matches!(cx.dtype(x), DType::Int32 | DType::Int64) {
@@ -153,6 +162,7 @@ pub(super) fn reversible_embedding<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) ->
         return Ok(y);
     }
     let table = adapted(cx, "embeddings", &[rows, columns], "embeddings_regularizer")?;
+    factors(cx, "embeddings", &[rows, columns])?;
     let kernel = if tied { table } else { untied(cx)? };
     let mut x = cx.input()?;
     let mut dtype = cx.policy.compute;
