@@ -89,6 +89,13 @@ def attention(keras):
     return keras.Model(inputs, L.Add()([x, L.Dense(64)(y)]))
 
 
+def bag_of_words(keras):
+    """A table that outweighs everything else, and of which a batch touches a few rows."""
+    L = keras.layers
+    table = [L.Embedding(50_000, 64), L.GlobalAveragePooling1D()]
+    return keras.Sequential([L.Input((40,)), *table, L.Dense(16, activation="relu"), L.Dense(5, activation="softmax")])
+
+
 SPARSE = "sparse_categorical_crossentropy"
 
 CASES = {
@@ -97,5 +104,7 @@ CASES = {
     "convolutions": Case(convolutions, 64, "sgd", SPARSE, classes=10),
     "residual": Case(residual, 32, "adam", SPARSE, classes=20),
     "lstm": Case(lstm, 128, "rmsprop", SPARSE, tokens=2000, classes=5),
+    "rows_adagrad": Case(bag_of_words, 64, "adagrad", SPARSE, tokens=50_000, classes=5),
+    "rows_adamax": Case(bag_of_words, 64, "adamax", SPARSE, tokens=50_000, classes=5),
     "attention": Case(attention, 64, "adam", "mean_squared_error"),
 }

@@ -3,6 +3,7 @@
 //! In: gradients. Out: nodes that write weights and slots. Each function follows `update_step` of the optimizer of that name
 //! (keras/src/optimizers, 3.15); scalars are not counted. A new optimizer is one function and one line in [`registry`].
 
+mod rows;
 mod updates;
 
 use super::Lowering;
@@ -20,6 +21,13 @@ struct Given {
     dense: ValueId,
     /// An embedding's rows and indices, as long as nothing has mixed them with the rest of the table.
     rows: Option<(ValueId, ValueId)>,
+}
+
+impl Given {
+    /// The gradient in its own form.
+    fn own(self) -> ValueId {
+        self.rows.map_or(self.dense, |(values, _)| values)
+    }
 }
 
 /// The optimizers by Keras's lower-case name.
@@ -99,7 +107,8 @@ pub(super) fn apply(lowering: &mut Lowering<'_>, gradients: Gradients) {
         let dtype = lowering.graph.variables[variable.0 as usize].dtype;
         gradient.dense = lowering.cast(gradient.dense, dtype);
         if config.clip_each {
-            gradient = Given { dense: clip(lowering, gradient.dense), rows: None };
+            let clipped = clip(lowering, gradient.own());
+            gradient = with(lowering, variable, gradient, clipped);
         }
         if config.accumulate_steps > 1 {
             gradient = Given { dense: accumulate(lowering, variable, gradient.dense), rows: None };
@@ -152,17 +161,6 @@ fn sum_rows(lowering: &mut Lowering<'_>, variable: VariableId, values: ValueId, 
     lowering.copy("UnsortedSegmentSum", &[values, indices], shape, 0)
 }
 
-/// The gradient's squares: of the rows alone where there are rows.
-fn squares(lowering: &mut Lowering<'_>, gradient: Given, variable: VariableId) -> ValueId {
-    match gradient.rows {
-        Some((values, indices)) => {
-            let squares = lowering.unary("Square", values);
-            sum_rows(lowering, variable, squares, indices)
-        }
-        None => lowering.unary("Square", gradient.dense),
-    }
-}
-
 fn unscale(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId, Given)]) {
     for (_, gradient) in gradients.iter_mut() {
         *gradient = Given { dense: lowering.scale(gradient.dense, 1.0 / 32768.0), rows: None };
@@ -182,13 +180,22 @@ fn clip_by_global_norm(lowering: &mut Lowering<'_>, gradients: &mut [(VariableId
     let norms: Vec<ValueId> = gradients
         .iter()
         .map(|&(_, gradient)| {
-            let squares = lowering.unary("Square", gradient.dense);
+            let squares = lowering.unary("Square", gradient.own());
             lowering.reduce("Sum", squares, Shape::fixed(&[]))
         })
         .collect();
     let norm = lowering.sum_of(&norms);
-    for (_, gradient) in gradients.iter_mut() {
-        *gradient = Given { dense: lowering.mul_ordered(gradient.dense, norm), rows: None };
+    for (variable, gradient) in gradients.iter_mut() {
+        let clipped = lowering.mul_ordered(gradient.own(), norm);
+        *gradient = with(lowering, *variable, *gradient, clipped);
+    }
+}
+
+/// A gradient of the same form with other values.
+fn with(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Given, values: ValueId) -> Given {
+    match gradient.rows {
+        Some((_, indices)) => densify(lowering, variable, Gradient::Rows { values, indices }),
+        None => Given { dense: values, rows: None },
     }
 }
 
@@ -248,7 +255,7 @@ fn slot(lowering: &mut Lowering<'_>, variable: VariableId, role: Role) -> Variab
 
 fn shaped_slot(lowering: &mut Lowering<'_>, variable: VariableId, shape: Shape, role: Role) -> VariableId {
     let Variable { layer, dtype, .. } = lowering.graph.variables[variable.0 as usize];
-    lowering.graph.variable(Variable { layer, role, shape, dtype, random: false })
+    lowering.graph.variable(Variable { layer, role, shape, dtype, random: false, created: Variable::LAST })
 }
 
 fn state(lowering: &mut Lowering<'_>, variable: VariableId) -> VariableId {

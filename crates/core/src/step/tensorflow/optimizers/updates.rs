@@ -3,7 +3,7 @@
 //! In: a gradient and its weight. Out: nodes that write the weight and its slots. Factors such as learning rates stand for
 //! any number: only that there is a product matters.
 
-use super::{Given, Lowering, in_embedding, orthogonalized, shaped_slot, squares, state};
+use super::{Given, Lowering, in_embedding, orthogonalized, rows, shaped_slot, state, sum_rows};
 use crate::bytes::Size;
 use crate::model::Shape;
 use crate::step::graph::{ValueId, VariableId};
@@ -20,21 +20,61 @@ fn move_towards(lowering: &mut Lowering<'_>, slot: VariableId, value: ValueId, r
 
 /// `slot ← keep · slot + (1 − keep) · value`, then the slot's new value.
 fn decay_towards(lowering: &mut Lowering<'_>, slot: VariableId, value: ValueId, keep: f64) -> ValueId {
+    decay_with(lowering, slot, keep, |lowering| lowering.scale(value, 1.0 - keep))
+}
+
+/// `slot ← keep · slot + fresh`, then the slot's new value.
+fn decay_with(
+    lowering: &mut Lowering<'_>,
+    slot: VariableId,
+    keep: f64,
+    fresh: impl FnOnce(&mut Lowering<'_>) -> ValueId,
+) -> ValueId {
     let old = lowering.graph.read(slot, false);
     let kept = lowering.scale(old, keep);
-    let fresh = lowering.scale(value, 1.0 - keep);
+    let fresh = fresh(lowering);
     let sum = lowering.add(kept, fresh);
     let write = lowering.graph.assign("AssignVariableOp", slot, sum, &[]);
     lowering.graph.read_after(slot, Some(write))
+}
+
+/// The gradient's squares as a table.
+fn squares(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) -> ValueId {
+    rows::table(lowering, given, variable, |lowering, x| lowering.unary("Square", x))
+}
+
+/// The gradient times a number as a table.
+fn scaled(lowering: &mut Lowering<'_>, given: Given, variable: VariableId, number: f64) -> ValueId {
+    rows::table(lowering, given, variable, |lowering, x| lowering.scale(x, number))
 }
 
 fn subtract(lowering: &mut Lowering<'_>, variable: VariableId, change: ValueId) {
     lowering.graph.assign("AssignSubVariableOp", variable, change, &[]);
 }
 
+/// The same for a change of the gradient's own form.
+fn subtract_own(lowering: &mut Lowering<'_>, given: Given, variable: VariableId, change: ValueId) {
+    match given.rows {
+        Some(_) => rows::subtract(lowering, variable, change),
+        None => subtract(lowering, variable, change),
+    }
+}
+
+/// `rate · gradient / table`, in the gradient's own form.
+fn divided(lowering: &mut Lowering<'_>, given: Given, table: ValueId, rate: f64) -> ValueId {
+    let scaled = lowering.scale(given.own(), rate);
+    match given.rows {
+        Some((_, indices)) => rows::quotient(lowering, (scaled, indices), table),
+        None => lowering.binary("RealDiv", scaled, table),
+    }
+}
+
 pub(super) fn sgd(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
-    let gradient = given.dense;
-    let change = lowering.scale(gradient, 0.01);
+    if let (false, Some((values, _))) = (lowering.job.optimizer.momentum, given.rows) {
+        let change = lowering.scale(values, 0.01);
+        return rows::subtract(lowering, variable, change);
+    }
+    let change = scaled(lowering, given, variable, 0.01);
     if !lowering.job.optimizer.momentum {
         return subtract(lowering, variable, change);
     }
@@ -64,9 +104,15 @@ pub(super) fn rmsprop(lowering: &mut Lowering<'_>, given: Given, variable: Varia
     }
     let shifted = lowering.shift(denominator, 1e-7);
     let root = lowering.unary("Sqrt", shifted);
-    let scaled = lowering.scale(gradient, 0.001);
-    let increment = lowering.binary("RealDiv", scaled, root);
-    if lowering.job.optimizer.momentum {
+    let momentum = lowering.job.optimizer.momentum;
+    let mut increment = divided(lowering, given, root, 0.001);
+    if let Some((_, indices)) = given.rows {
+        if !momentum {
+            return rows::subtract(lowering, variable, increment);
+        }
+        increment = sum_rows(lowering, variable, increment, indices);
+    }
+    if momentum {
         let momentum = state(lowering, variable);
         let old = lowering.graph.read(momentum, false);
         let kept = lowering.scale(old, 0.9);
@@ -79,35 +125,43 @@ pub(super) fn rmsprop(lowering: &mut Lowering<'_>, given: Given, variable: Varia
 }
 
 pub(super) fn adagrad(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
-    let gradient = given.dense;
     let accumulator = state(lowering, variable);
-    let squared = squares(lowering, given, variable);
-    let write = lowering.graph.assign("AssignAddVariableOp", accumulator, squared, &[]);
+    let squared = lowering.unary("Square", given.own());
+    let write = match given.rows {
+        Some(_) => rows::add(lowering, accumulator, squared),
+        None => lowering.graph.assign("AssignAddVariableOp", accumulator, squared, &[]),
+    };
     let total = lowering.graph.read_after(accumulator, Some(write));
     let shifted = lowering.shift(total, 1e-7);
     let root = lowering.unary("Sqrt", shifted);
-    let scaled = lowering.scale(gradient, 0.001);
-    let change = lowering.binary("RealDiv", scaled, root);
-    subtract(lowering, variable, change);
+    let change = divided(lowering, given, root, 0.001);
+    subtract_own(lowering, given, variable, change);
 }
 
 pub(super) fn adadelta(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
-    let gradient = given.dense;
     let (seen, moved) = (state(lowering, variable), state(lowering, variable));
     let squared = squares(lowering, given, variable);
     let accumulated = decay_towards(lowering, seen, squared, 0.95);
     let old = lowering.graph.read(moved, false);
     let shifted = lowering.shift(old, 1e-7);
     let root = lowering.unary("Sqrt", shifted);
-    let product = lowering.mul_ordered(root, gradient);
+    let root = given.rows.map_or(root, |rows| rows::gather(lowering, root, rows, &[]));
+    let product = lowering.mul_ordered(root, given.own());
     let shifted = lowering.shift(accumulated, 1e-7);
     let below = lowering.unary("Sqrt", shifted);
-    let quotient = lowering.binary("RealDiv", product, below);
+    let quotient = match given.rows {
+        Some((_, indices)) => rows::quotient(lowering, (product, indices), below),
+        None => lowering.binary("RealDiv", product, below),
+    };
     let delta = lowering.unary("Neg", quotient);
-    let squares = lowering.unary("Square", delta);
-    decay_towards(lowering, moved, squares, 0.95);
+    let change = Given { dense: delta, rows: given.rows.map(|(_, indices)| (delta, indices)) };
+    let squared = squares(lowering, change, variable);
+    decay_towards(lowering, moved, squared, 0.95);
     let change = lowering.scale(delta, 0.001);
-    lowering.graph.assign("AssignAddVariableOp", variable, change, &[]);
+    match given.rows {
+        Some(_) => rows::add(lowering, variable, change),
+        None => lowering.graph.assign("AssignAddVariableOp", variable, change, &[]),
+    };
 }
 
 pub(super) fn adam(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
@@ -136,7 +190,7 @@ pub(super) fn adamax(lowering: &mut Lowering<'_>, given: Given, variable: Variab
     let first = move_towards(lowering, momentum, gradient, 0.1);
     let old = lowering.graph.read(norm, false);
     let kept = lowering.scale(old, 0.999);
-    let size = lowering.unary("Abs", gradient);
+    let size = rows::table(lowering, given, variable, |lowering, x| lowering.unary("Abs", x));
     let maximum = lowering.binary("Maximum", kept, size);
     let write = lowering.graph.assign("AssignVariableOp", norm, maximum, &[]);
     let largest = lowering.graph.read_after(norm, Some(write));
@@ -154,7 +208,7 @@ pub(super) fn nadam(lowering: &mut Lowering<'_>, given: Given, variable: Variabl
     let squared = squares(lowering, given, variable);
     let second = move_towards(lowering, velocity, squared, 0.001);
     let ahead = lowering.scale(first, 0.9);
-    let now = lowering.scale(gradient, 0.1);
+    let now = scaled(lowering, given, variable, 0.1);
     let corrected = lowering.add(ahead, now);
     let unbiased = lowering.scale(second, 1.001);
     let root = lowering.unary("Sqrt", unbiased);
@@ -193,16 +247,15 @@ pub(super) fn ftrl(lowering: &mut Lowering<'_>, given: Given, variable: Variable
 }
 
 pub(super) fn lion(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
-    let gradient = given.dense;
     let momentum = state(lowering, variable);
     let old = lowering.graph.read(momentum, false);
     let kept = lowering.scale(old, 0.9);
-    let fresh = lowering.scale(gradient, 0.1);
+    let fresh = scaled(lowering, given, variable, 0.1);
     let sum = lowering.add(kept, fresh);
     let sign = lowering.unary("Sign", sum);
     let change = lowering.scale(sign, 0.001);
     subtract(lowering, variable, change);
-    decay_towards(lowering, momentum, gradient, 0.99);
+    decay_with(lowering, momentum, 0.99, |lowering| scaled(lowering, given, variable, 0.01));
 }
 
 fn root_mean_square(lowering: &mut Lowering<'_>, x: ValueId) -> ValueId {
@@ -212,7 +265,6 @@ fn root_mean_square(lowering: &mut Lowering<'_>, x: ValueId) -> ValueId {
 }
 
 pub(super) fn adafactor(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
-    let gradient = given.dense;
     let weight = lowering.graph.read(variable, true);
     let size = root_mean_square(lowering, weight);
     let squared = squares(lowering, given, variable);
@@ -241,11 +293,14 @@ pub(super) fn adafactor(lowering: &mut Lowering<'_>, given: Given, variable: Var
         decay_towards(lowering, velocity, regulated, 0.9)
     };
     let root = lowering.unary("Sqrt", second);
-    let update = lowering.binary("RealDiv", gradient, root);
+    let update = match given.rows {
+        Some(rows) => rows::quotient(lowering, rows, root),
+        None => lowering.binary("RealDiv", given.dense, root),
+    };
     let spread = root_mean_square(lowering, update);
     let clipped = lowering.binary("RealDiv", update, spread);
     let change = lowering.mul_ordered(size, clipped);
-    subtract(lowering, variable, change);
+    subtract_own(lowering, given, variable, change);
 }
 
 pub(super) fn lamb(lowering: &mut Lowering<'_>, given: Given, variable: VariableId) {
