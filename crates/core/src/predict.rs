@@ -1,7 +1,7 @@
 //! From a model and a job to a prediction: lower, order, place.
 //!
 //! In: a model, a job, and the memory it runs in. Out: [`Prediction`]. The executor's order is not fixed, so several orders
-//! are run; the prediction is their upper quartile and the range their spread. On a CPU some more belong to a machine with other work
+//! are run; the prediction is their median and the range their spread. On a CPU some more belong to a machine with other work
 //! to do, which puts threads off: only the upper end of the range has them. Not counted: what other processes hold.
 
 mod floor;
@@ -34,8 +34,11 @@ pub enum Orders {
     Several,
 }
 
-/// Orders of a CPU that has nothing else to do.
-const QUIET_ORDERS: u64 = 5;
+/// Orders of a CPU that has nothing else to do: as many as these have so many kernels together, so that a large model, whose orders differ less,
+/// is planned as fast.
+const QUIET_KERNELS: usize = 60_000;
+/// At least and at most so many. Odd numbers have a median.
+const QUIET_ORDERS: (usize, usize) = (5, 15);
 
 /// Orders of a CPU that has.
 const BUSY_ORDERS: u64 = 3;
@@ -65,6 +68,11 @@ impl Lowered {
         Lowered { prepared: Prepared::new(&graph, batch, layers), notes }
     }
 
+    /// How many orders of a quiet machine tell enough.
+    fn quiet_orders(&self) -> usize {
+        (QUIET_KERNELS / self.prepared.node_count().max(1)).clamp(QUIET_ORDERS.0, QUIET_ORDERS.1) | 1
+    }
+
     /// Runs one order.
     fn order(&self, job: &Job, orders: Orders, seed: u64) -> Order {
         let threads = match job.processor {
@@ -78,17 +86,22 @@ impl Lowered {
             (Orders::One, _) | (Orders::Several, Processor::Gpu) => 1,
         };
         // A GPU's kernels are only queued by the threads.
-        let busy = seed >= QUIET_ORDERS && matches!(job.processor, Processor::Cpu { .. });
+        let busy = seed >= self.quiet_orders() as u64 && matches!(job.processor, Processor::Cpu { .. });
         let trace = self.prepared.run(Execution { threads, steps, from_start: steps > 1, seed, busy });
         Order::new(trace, job.processor)
     }
 }
 
 /// The orders that are there, and the seeds of those that are not.
-fn known_and_missing(job: &Job, orders: Orders, one: Option<&Runs>) -> (Vec<Arc<Order>>, Range<u64>) {
+fn known_and_missing(
+    lowered: &Lowered,
+    job: &Job,
+    orders: Orders,
+    one: Option<&Runs>,
+) -> (Vec<Arc<Order>>, Range<u64>) {
     let seeds = match (orders, job.processor) {
         (Orders::One, _) => 1,
-        (Orders::Several, Processor::Cpu { .. }) => QUIET_ORDERS + BUSY_ORDERS,
+        (Orders::Several, Processor::Cpu { .. }) => lowered.quiet_orders() as u64 + BUSY_ORDERS,
         // Without running times there is less to vary.
         (Orders::Several, Processor::Gpu) => 3,
     };
@@ -102,6 +115,8 @@ fn known_and_missing(job: &Job, orders: Orders, one: Option<&Runs>) -> (Vec<Arc<
 pub struct Runs {
     /// The orders.
     pub orders: Vec<Arc<Order>>,
+    /// How many of them, the first ones, are those of a quiet machine.
+    quiet: usize,
     /// What was bounded rather than modelled.
     pub notes: Vec<Note>,
     /// What the kernels cost, for those who ask how long a step takes.
@@ -140,14 +155,14 @@ impl Runs {
 
     /// Runs what was lowered for this job. If it was run in one order before, a GPU's several orders begin with that one.
     pub fn of(lowered: &Lowered, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
-        let (known, seeds) = known_and_missing(job, orders, one);
+        let (known, seeds) = known_and_missing(lowered, job, orders, one);
         let missing = seeds.map(|seed| Arc::new(lowered.order(job, orders, seed)));
         Runs { orders: known.into_iter().chain(missing).collect(), ..Runs::without_orders(lowered) }
     }
 
     /// The same on two threads, which also place the new orders at the job's batch: for one who has nothing else to do meanwhile.
     pub fn side_by_side(lowered: &Lowered, job: &Job, orders: Orders, one: Option<&Runs>) -> Runs {
-        let (known, seeds) = known_and_missing(job, orders, one);
+        let (known, seeds) = known_and_missing(lowered, job, orders, one);
         let missing = side_by_side(seeds, |seed| {
             let order = lowered.order(job, orders, seed);
             order.unlimited(job.micro_batch());
@@ -157,7 +172,8 @@ impl Runs {
     }
 
     fn without_orders(lowered: &Lowered) -> Runs {
-        Runs { orders: Vec::new(), notes: lowered.notes.clone(), cost: lowered.prepared.cost }
+        let (notes, cost) = (lowered.notes.clone(), lowered.prepared.cost);
+        Runs { orders: Vec::new(), quiet: lowered.quiet_orders(), notes, cost }
     }
 
     /// Places the runs at a batch size, in a pool without limit.
@@ -167,11 +183,11 @@ impl Runs {
         let sufficient_bytes = placed.iter().map(|(placed, _)| placed.sufficient_bytes).max().unwrap_or(0);
         let peak = |(placed, _): &(Placed, usize)| placed.placement.peak_allocated_bytes;
         let high_bytes = placed.iter().map(peak).max().unwrap_or(0);
-        placed.truncate(QUIET_ORDERS as usize);
+        placed.truncate(self.quiet);
         placed.sort_by_key(peak);
         let (low_bytes, quiet_high_bytes) = (peak(&placed[0]), peak(&placed[placed.len() - 1]));
-        // A job of many steps meets most of its orders sooner or later: three quarters of them need no more than this.
-        let (Placed { placement, .. }, order) = &placed[placed.len() * 3 / 4];
+        // Which of the orders a model has, no file tells: as many of them need less as need more.
+        let (Placed { placement, .. }, order) = &placed[placed.len() / 2];
         Prediction {
             allocated_bytes: placement.peak_allocated_bytes,
             reserved_bytes: placement.peak_reserved_bytes,
@@ -206,7 +222,7 @@ impl Runs {
 
     /// The orders without those of a busy machine.
     pub fn quiet_orders(&self) -> &[Arc<Order>] {
-        &self.orders[..self.orders.len().min(QUIET_ORDERS as usize)]
+        &self.orders[..self.orders.len().min(self.quiet)]
     }
 
     /// The share of a quiet machine's orders that get through in a pool of this size, from 0 to 1: the prediction is of those.

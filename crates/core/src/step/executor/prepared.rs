@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::successors::{Dependencies, successors};
+use super::successors::Dependencies;
 use crate::bytes::Size;
 use crate::model::DType;
 use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
@@ -23,7 +23,9 @@ pub struct Prepared {
     calls: Vec<Call>,
     /// Inputs, then outputs, of each node, one node after the other.
     edges: Vec<ValueId>,
-    successors: Vec<NodeId>,
+    dependencies: Dependencies,
+    /// Where each node's readers begin, and the end.
+    first_reader: Vec<u32>,
     /// What few nodes have.
     extras: Vec<Extra>,
     scratch: Vec<Size>,
@@ -46,7 +48,6 @@ pub(super) struct Call {
     pub(super) cost_ns: u64,
     first_edge: u32,
     first_output: u32,
-    first_successor: u32,
     /// Its place in `extras`; [`NO_EXTRA`] for most.
     extra: u32,
     pub(super) in_place: InPlace,
@@ -129,7 +130,8 @@ impl Prepared {
             calls: Vec::with_capacity(nodes + 1),
             // Most have two inputs and one output, or less.
             edges: Vec::with_capacity(nodes * 3),
-            successors: Vec::new(),
+            dependencies: Dependencies::default(),
+            first_reader: Vec::new(),
             extras: Vec::with_capacity(variables * 2),
             scratch: Vec::new(),
             values: flows(graph),
@@ -161,13 +163,14 @@ impl Prepared {
             cost_ns: 0,
             first_edge: end,
             first_output: end,
-            first_successor: 0,
             extra: NO_EXTRA,
             in_place: InPlace::No,
             phase: Phase::Setup,
             dear: false,
         });
-        prepared.read_inputs(graph, &dependencies);
+        prepared.read_inputs(&dependencies);
+        dependencies.find_shared(graph);
+        prepared.dependencies = dependencies;
         if batch.is_some() { prepared } else { prepared.first_come_first_served() }
     }
 
@@ -210,7 +213,6 @@ impl Prepared {
             cost_ns: cost_ns(node, &self.values, batch),
             first_edge,
             first_output: first_edge + node.inputs.len() as u32,
-            first_successor: 0,
             extra,
             in_place: node.in_place,
             phase: node.phase,
@@ -219,7 +221,7 @@ impl Prepared {
     }
 
     /// What values are for, and who waits for whom.
-    fn read_inputs(&mut self, graph: &Graph, dependencies: &Dependencies) {
+    fn read_inputs(&mut self, dependencies: &Dependencies) {
         let nodes = self.node_count();
         let mut first_successor = vec![0u32; nodes + 1];
         for index in 0..nodes {
@@ -238,12 +240,12 @@ impl Prepared {
         }
         for index in 0..nodes {
             first_successor[index + 1] += first_successor[index];
-            self.calls[index + 1].first_successor = first_successor[index + 1];
         }
-        self.successors = successors(graph, dependencies, &first_successor);
+        self.first_reader = first_successor;
     }
 
-    pub(super) fn node_count(&self) -> usize {
+    /// How many kernels there are.
+    pub fn node_count(&self) -> usize {
         self.calls.len() - 1
     }
 
@@ -264,9 +266,14 @@ impl Prepared {
         &self.edges[self.call(node).first_edge as usize..self.calls[node.0 as usize + 1].first_edge as usize]
     }
 
-    pub(super) fn successors(&self, node: NodeId) -> &[NodeId] {
-        let (from, to) = (self.call(node).first_successor, self.calls[node.0 as usize + 1].first_successor);
-        &self.successors[from as usize..to as usize]
+    /// The readers of all nodes in the order that a seed stands for.
+    pub(super) fn readers(&self, seed: u64) -> Vec<NodeId> {
+        self.dependencies.readers(&self.first_reader, seed)
+    }
+
+    /// Those of one node.
+    pub(super) fn readers_of<'r>(&self, readers: &'r [NodeId], node: NodeId) -> &'r [NodeId] {
+        &readers[self.first_reader[node.0 as usize] as usize..self.first_reader[node.0 as usize + 1] as usize]
     }
 
     pub(super) fn extra(&self, call: &Call) -> Option<&Extra> {

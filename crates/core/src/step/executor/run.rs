@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     variable_buffer: Vec<BufferId>,
     /// By variable: some of its rows were changed, so that it is copied when it is read.
     copied: Vec<bool>,
+    /// Of all nodes.
+    readers: Vec<NodeId>,
     /// The buffer of each value of the step that runs.
     value_buffer: Vec<BufferId>,
 }
@@ -60,6 +62,7 @@ impl<'a> Run<'a> {
             // Of a large model, every second value has a buffer of its own.
             buffers: Vec::with_capacity(prepared.variables.len() + prepared.values.len() / 2),
             variable_buffer: Vec::new(),
+            readers: prepared.readers(execution.seed),
             copied: prepared.variables.iter().map(|variable| variable.rows && !execution.from_start).collect(),
             value_buffer: vec![NONE; prepared.values.len()],
         }
@@ -171,13 +174,14 @@ impl<'a> Run<'a> {
                 self.value_buffer[index] = buffer;
             }
         }
+        let readers = std::mem::take(&mut self.readers);
         let mut pending = prepared.dependency_count.clone();
         let mut random = Random::new(self.execution.seed, step);
         let mut workers = Workers::new(self.execution.threads);
         for &node in &prepared.sources {
             self.start_outputs(node);
             self.finish(node);
-            for &successor in prepared.successors(node) {
+            for &successor in prepared.readers_of(&readers, node) {
                 let count = &mut pending[successor.0 as usize];
                 *count -= 1;
                 if *count == 0 {
@@ -202,14 +206,14 @@ impl<'a> Run<'a> {
             }
             self.finish(node);
             ready.clear();
-            for &successor in prepared.successors(node) {
+            for &successor in prepared.readers_of(&readers, node) {
                 let count = &mut pending[successor.0 as usize];
                 *count -= 1;
                 if *count == 0 {
                     ready.push(successor);
                 }
             }
-            if prepared.successors(node).len() > ORDERED_READERS && ready.len() > 1 {
+            if prepared.readers_of(&readers, node).len() > ORDERED_READERS && ready.len() > 1 {
                 let seed = self.execution.seed;
                 ready.sort_by_cached_key(|&successor| Random::new(seed, successor.0).any());
             }
@@ -218,6 +222,7 @@ impl<'a> Run<'a> {
         for feed in feeds {
             self.release(feed);
         }
+        self.readers = readers;
     }
 
     /// Places a node's outputs and scratch, in the kernel's order.

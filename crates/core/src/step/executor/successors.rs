@@ -1,16 +1,27 @@
 //! In which order the kernels that one result makes ready are handed out.
+//!
+//! In: who waits for whom. Out: each node's readers in the order of TensorFlow's graph, which its executor follows: of the kernels that one result
+//! makes ready, the last runs on the same thread. The graph optimizer walks back from what the step writes, the last input first, and puts down
+//! what it meets in the opposite order (tensorflow/core/grappler/utils/transitive_fanin.cc, `SetTransitiveFaninGraph`). It starts from the names
+//! of what is to be kept, in the order of a hash table: each model has an order of its own, the same in all of its steps and starts. So in VGG16
+//! the gradients of the pictures come last from the top down to some layer, and below it those of the filters. No file knows the names; each
+//! seed is one of the orders. Where several calls share a filter, the picture's gradient stands before the filter's in all of four such graphs, for a
+//! reason that was not found.
 
+use super::workers::Random;
 use crate::step::graph::{Graph, Node, NodeId};
 
-/// Whom each node waits for: the makers of its inputs, one for each, then those that must have run before.
+/// Whom each node waits for, and who waits for each.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Dependencies {
+    /// The makers of each node's inputs, one for each, then those that must have run before.
     nodes: Vec<NodeId>,
     /// Where each node's begin, and the end.
     first: Vec<u32>,
-    /// Sums for a bias.
-    bias_sums: Vec<NodeId>,
-    /// Sums of several gradients.
+    /// Sums of several gradients, while nodes are added.
     sums: Vec<NodeId>,
+    /// Gradients that a shared filter's gradient is made of, and their readers in the order in which those stand.
+    shared: Vec<(NodeId, Vec<NodeId>)>,
 }
 
 impl Dependencies {
@@ -18,71 +29,142 @@ impl Dependencies {
     pub(super) fn with_room(nodes: usize) -> Dependencies {
         let mut first = Vec::with_capacity(nodes + 1);
         first.push(0);
-        Dependencies { nodes: Vec::with_capacity(nodes * 2), first, bias_sums: Vec::new(), sums: Vec::new() }
+        Dependencies { nodes: Vec::with_capacity(nodes * 2), first, ..Dependencies::default() }
     }
 
     /// Adds those of the graph's next node.
     pub(super) fn push(&mut self, graph: &Graph, node: &Node) {
-        let id = NodeId(self.first.len() as u32 - 1);
-        match node.kernel.name {
-            "BiasAddGrad" => self.bias_sums.push(id),
-            "AddN" => self.sums.push(id),
-            _ => {}
+        if node.kernel.name == "AddN" {
+            self.sums.push(NodeId(self.first.len() as u32 - 1));
         }
         self.nodes.extend(node.inputs.iter().map(|&input| graph.value(input).producer));
         self.nodes.extend(node.after.iter().copied());
         self.first.push(self.nodes.len() as u32);
     }
 
+    /// Looks for filters that several calls share, once all nodes are there.
+    pub(super) fn find_shared(&mut self, graph: &Graph) {
+        let place = |node: NodeId| match graph.node(node).kernel.name {
+            name if name.ends_with("BackpropInput") => 0,
+            "BiasAddGrad" => 2,
+            _ => 1,
+        };
+        let mut gradients = Vec::new();
+        for sum in std::mem::take(&mut self.sums) {
+            for &filter in self.of(sum.0 as usize) {
+                if graph.node(filter).kernel.name.contains("BackpropFilter") {
+                    gradients.extend_from_slice(self.of(filter.0 as usize));
+                }
+            }
+        }
+        if gradients.is_empty() {
+            return;
+        }
+        gradients.sort_unstable();
+        gradients.dedup();
+        let mut readers = vec![Vec::new(); gradients.len()];
+        for node in 0..self.first.len() - 1 {
+            for before in self.of(node) {
+                if let Ok(at) = gradients.binary_search(before) {
+                    readers[at].push(NodeId(node as u32));
+                }
+            }
+        }
+        for own in &mut readers {
+            own.sort_by_key(|&node| place(node));
+        }
+        self.shared = gradients.into_iter().zip(readers).collect();
+    }
+
     /// Those of one node.
     pub(super) fn of(&self, node: usize) -> &[NodeId] {
         &self.nodes[self.first[node] as usize..self.first[node + 1] as usize]
     }
-}
 
-/// Successors by node, those of node `i` from `first[i]` to `first[i + 1]`, the one with the longest way to the end of the step
-/// last. In TensorFlow's optimized graphs it mostly stands last, so that the thread which made it ready also runs it, and the
-/// sum for a bias behind the product for its kernel. The gradients of a convolution whose filter several calls share are an
-/// exception: there the image's gradient stands before the filter's (in all 14 of three such graphs).
-pub(super) fn successors(graph: &Graph, dependencies: &Dependencies, first: &[u32]) -> Vec<NodeId> {
-    let nodes = first.len() - 1;
-    let mut next = first.to_vec();
-    let mut successors = vec![NodeId(0); first[nodes] as usize];
-    for index in 0..nodes {
-        for before in dependencies.of(index) {
-            let place = &mut next[before.0 as usize];
-            successors[*place as usize] = NodeId(index as u32);
-            *place += 1;
-        }
-    }
-    // The way to the end, and whether it is the sum for a bias, as one number.
-    let mut rank = vec![0u32; nodes];
-    for sum in &dependencies.bias_sums {
-        rank[sum.0 as usize] = 1;
-    }
-    // Node ids rise along every edge but those that the constant rewrite turned around, which are one node long.
-    for index in (0..nodes).rev() {
-        let own = &mut successors[first[index] as usize..first[index + 1] as usize];
-        let way = own.iter().map(|next| rank[next.0 as usize] / 2 + 1).max().unwrap_or(0);
-        rank[index] += way * 2;
-        if own.len() > 1 {
-            own.sort_by_key(|next| rank[next.0 as usize]);
-        }
-    }
-    for &sum in &dependencies.sums {
-        let summed = graph.node(sum).inputs.iter().map(|&input| graph.node(graph.value(input).producer));
-        for filter in summed.filter(|summed| summed.kernel.name.contains("BackpropFilter")) {
-            for &input in &filter.inputs {
-                let producer = graph.value(input).producer.0 as usize;
-                successors[first[producer] as usize..first[producer + 1] as usize].sort_by_key(|next| {
-                    match graph.node(*next).kernel.name {
-                        name if name.ends_with("BackpropInput") => 0,
-                        "BiasAddGrad" => 2,
-                        _ => 1,
-                    }
-                });
+    /// Readers by node, those of node `i` from `first[i]` to `first[i + 1]`, in the order that a seed stands for.
+    pub(super) fn readers(&self, first: &[u32], seed: u64) -> Vec<NodeId> {
+        let nodes = first.len() - 1;
+        let mut readers = vec![NodeId(0); first[nodes] as usize];
+        let mut next = first.to_vec();
+        // What was met last stands first.
+        for &node in self.visits(first, seed).iter().rev() {
+            for before in self.of(node.0 as usize) {
+                let place = &mut next[before.0 as usize];
+                readers[*place as usize] = node;
+                *place += 1;
             }
         }
+        for (gradient, own) in &self.shared {
+            let from = first[gradient.0 as usize] as usize;
+            readers[from..from + own.len()].copy_from_slice(own);
+        }
+        readers
     }
-    successors
+
+    /// All nodes in the order of a walk back from those that nobody reads.
+    fn visits(&self, first: &[u32], seed: u64) -> Vec<NodeId> {
+        let nodes = first.len() - 1;
+        let unread = (0..nodes).filter(|&node| first[node] == first[node + 1]);
+        let mut path: Vec<NodeId> = unread.map(|node| NodeId(node as u32)).collect();
+        path.sort_by_cached_key(|node| Random::new(seed, node.0).any());
+        let mut met = vec![false; nodes];
+        let mut visits = Vec::with_capacity(nodes);
+        while let Some(node) = path.pop() {
+            if !std::mem::replace(&mut met[node.0 as usize], true) {
+                visits.push(node);
+                path.extend(self.of(node.0 as usize).iter().filter(|before| !met[before.0 as usize]));
+            }
+        }
+        visits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Size;
+    use crate::model::{DType, Shape};
+    use crate::step::executor::Prepared;
+    use crate::step::graph::{InPlace, Kernel, NewNode, ValueId, Variable};
+    use crate::trace::Role;
+
+    fn node(graph: &mut Graph, name: &'static str, input: ValueId) -> ValueId {
+        graph.add(NewNode {
+            kernel: Kernel { name, attr: 0 },
+            inputs: &[input],
+            output: (Shape::fixed(&[1]), DType::Float32),
+            in_place: InPlace::No,
+            scratch: vec![],
+            work: Size::ZERO,
+            after: &[],
+        })
+    }
+
+    /// A gradient that is read for the weight of its own layer and for the layer below, whose weight reads it in turn.
+    #[test]
+    fn what_a_walk_back_from_the_writes_meets_first_stands_last() {
+        let mut graph = Graph::default();
+        let (shape, dtype, role) = (Shape::fixed(&[1]), DType::Float32, Role::Parameter);
+        let weights = [0, 1].map(|created| {
+            graph.variable(Variable { layer: None, role, shape: shape.clone(), dtype, random: false, created })
+        });
+        let gradient = graph.feed(shape, dtype);
+        let own = node(&mut graph, "OfTheWeight", gradient);
+        let below = node(&mut graph, "OfTheInput", gradient);
+        let lower = node(&mut graph, "OfTheLowerWeight", below);
+        for (weight, change) in weights.into_iter().zip([own, lower]) {
+            graph.assign("AssignSubVariableOp", weight, change, &[]);
+        }
+        let prepared = Prepared::new(&graph, Some(1), Vec::new());
+        let [own, below, gradient] = [own, below, gradient].map(|value| graph.value(value).producer);
+        let mut seen = [false; 2];
+        for seed in 0..20 {
+            let readers = prepared.readers(seed);
+            let order = prepared.readers_of(&readers, gradient);
+            assert!(order == [own, below] || order == [below, own]);
+            // The walk begins at one of the two writes.
+            seen[usize::from(order == [own, below])] = true;
+        }
+        assert_eq!(seen, [true; 2]);
+    }
 }
