@@ -13,6 +13,7 @@ use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 const ORDERED_READERS: usize = 8;
 
 /// What an initializer of random numbers holds meanwhile: its seed, its key, a counter, a shape. Few bytes, but they lie where the numbers would.
+/// This and the next two were read off TensorFlow's own log of Keras models being built.
 const DRAWING: [Size; 4] = [few(8), few(8), few(8), few(16)];
 /// The number that draws are scaled by, or the zero or one that a constant is made of.
 const NUMBER: Size = few(4);
