@@ -91,7 +91,7 @@ def guide():
     cells[sizes] = "side, batch = 40, 128"
     cells["small"] = 'brimful.plan(model, batch=batch, device="cpu", memory="64MiB")'
     cells["other batch"] = (
-        'plan = brimful.plan(model, batch=batch, memory="64MiB").at(4)\nprint(plan.report["job"]["batch"], plan.fits)\nprint(plan)'
+        'plan = brimful.plan(model, batch=batch, memory="80MiB").at(4)\nprint(plan.report["job"]["batch"], plan.fits)\nprint(plan)'
     )
     cells["page"] = "print(plan.html()[:15])"
     for wrong in ("batch=0", "device='t44'", "mode='run'", "memory='much'", "shape=3"):
