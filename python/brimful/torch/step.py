@@ -247,8 +247,9 @@ class Step:
                 raise
             failure.forget(error)
             out_of_memory = True
-        # What was tried leaves blocks of its sizes behind, in the way of the parts'.
-        self._clean()
+        if out_of_memory or self._keeps_blocks:
+            # What was tried leaves blocks of its sizes behind, in the way of the parts'.
+            self._clean()
         if out_of_memory:
             if before is None or ignored:  # else what an earlier batch has shown stands
                 self._rule = candidates[0]
@@ -345,8 +346,9 @@ class Step:
         before = micro.size
         if micro.succeeded(largest, peak, room, most, repeats):
             lines.say(f"step {self.steps}: {micro.size} samples at a time from now on, {before} before: there is room")
-            # Blocks of the old sizes, kept for the next step, would lie in the way of the new ones.
-            self._clean()
+            if self._keeps_blocks:
+                # Those of the old sizes would lie in the way of the new ones.
+                self._clean()
 
     def _planned_most(self, largest: int, peak_bytes: int) -> int | None:
         """How many samples at a time the plan says fit now, if it was right about those that were taken.
@@ -437,6 +439,11 @@ class Step:
         # Of parameters that the optimizer does not have, too: a failed attempt must leave none.
         for parameter in self._others:
             parameter.grad = None
+
+    @property
+    def _keeps_blocks(self) -> bool:
+        """Whether an allocator keeps what is free for the next step: on a GPU."""
+        return self.device.type == "cuda"
 
     def _clean(self) -> None:
         guard.release(self.device)
