@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -224,6 +225,51 @@ def test_check_names_the_lines_that_hold_memory(tmp_path):
     traced = {holder["place"]: holder["bytes"] for holder in process["holders"] if "beside" not in holder["stage"]}
     assert 64_000_000 <= traced["train.py:5"] < 64_100_000 and 32_000_000 <= traced["train.py:6"] < 32_100_000, traced
     assert process["peak_bytes"] >= 96_000_000
+
+
+def test_looks_at_the_same_time_do_not_meet(tmp_path):
+    """A job that ends while it is looked at: the thread and the main thread write the same file."""
+    from brimful.holding import Imports, Looking
+
+    looking, failed = Looking(tmp_path, Imports()), []
+
+    def look(sizes):
+        try:
+            for held in sizes:
+                looking._look(held)
+        except OSError as error:
+            failed.append(error)
+
+    start = looking._looked_at + 1
+    threads = [threading.Thread(target=look, args=(range(start + first, start + 400, 2),)) for first in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    [file] = tmp_path.iterdir()
+    assert json.loads(file.read_text())["peak_bytes"] == start + 399
+
+
+FORKS = """
+import os, sys
+import numpy as np
+
+kept = np.ones(8_000_000)
+if os.fork() == 0:
+    more = np.ones(4_000_000)
+    sys.exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_child_looks_at_itself_when_it_ends(tmp_path):
+    (tmp_path / "train.py").write_text(FORKS)
+    run = data("check", "--format", "json", "--", sys.executable, "train.py", cwd=tmp_path)
+    processes = sorted(json.loads(run.stdout)["processes"], key=lambda process: process["peak_bytes"])
+    assert len({process["pid"] for process in processes}) == len(processes) == 2, run.stdout
+    places = [holder["place"] for process in processes for holder in process["holders"] if "beside" not in holder["stage"]]
+    assert sorted(places) == ["train.py:5", "train.py:7"], run.stdout
 
 
 def test_reading_in_pieces_is_not_called_reading_whole():

@@ -145,6 +145,7 @@ class Looking(threading.Thread):
         self._beside = []
         self._spent, self._began = 0.0, time.monotonic()
         self._import = (None, 0.0)
+        self._one_look = threading.Lock()  # The last look comes from the main thread, perhaps in the middle of another.
 
     def run(self):
         last, still = (anonymous_bytes(), tracemalloc.get_traced_memory()[0]), 0
@@ -202,8 +203,11 @@ class Looking(threading.Thread):
     def at_exit(self):
         """The last look, if more is held than ever."""
         held = anonymous_bytes()
-        if held > self._looked_at + LEAST_BYTES:
-            self._look(held)
+        try:
+            if held > self._looked_at + LEAST_BYTES:
+                self._look(held)
+        except Exception as error:  # As in `run`: the job's own end is the one that counts.
+            sys.stderr.write("brimful: what was held at the end is not known: %s: %s\n" % (type(error).__name__, error))
 
     def _put_down(self, grown):
         """Growth beside Python's to the line that runs; what shrinks was most likely the latest."""
@@ -221,6 +225,11 @@ class Looking(threading.Thread):
                 self._beside.pop()
 
     def _look(self, held):
+        with self._one_look:
+            if held > self._looked_at:
+                self._note(held)
+
+    def _note(self, held):
         began = time.monotonic()
         by_place, beside = self._traced(), {}
         for place, grown in self._beside:
@@ -259,9 +268,15 @@ def install(folder):
         # What the parent allocated is the parent's.
         tracemalloc.clear_traces()
         imports.forked()
-        Looking(folder, imports).start()
+        begin()
 
-    looking = Looking(folder, imports)
-    looking.start()
-    atexit.register(looking.at_exit)
+    looking = [None]
+
+    def begin():
+        looking[0] = Looking(folder, imports)
+        looking[0].start()
+
+    begin()
+    # A child that ends as programs do looks at itself, not at its parent, whose lock may be held.
+    atexit.register(lambda: looking[0].at_exit())
     os.register_at_fork(after_in_child=again)
