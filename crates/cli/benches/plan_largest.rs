@@ -59,6 +59,7 @@ fn job() -> Job {
         batch: 32,
         optimizer: OptimizerConfig::named("adam"),
         losses: Vec::new(),
+        metrics: Vec::new(),
         mode: Mode::Training,
         processor: Processor::Gpu,
         micro_batches: 1,

@@ -180,7 +180,10 @@ fn jobs() -> impl Strategy<Value = (Job, &'static str)> {
             let processor = if device == "cpu" { Processor::Cpu { threads: 2 } } else { Processor::Gpu };
             let mode = if training { Mode::Training } else { Mode::Inference };
             let optimizer = OptimizerConfig::named(optimizer);
-            (Job { batch, optimizer, losses: Vec::new(), mode, processor, micro_batches: 1 }, device)
+            (
+                Job { batch, optimizer, losses: Vec::new(), metrics: Vec::new(), mode, processor, micro_batches: 1 },
+                device,
+            )
         })
 }
 
@@ -348,6 +351,7 @@ fn training(batch: u64) -> Job {
         batch,
         optimizer: OptimizerConfig::named("adam"),
         losses: Vec::new(),
+        metrics: Vec::new(),
         mode: Mode::Training,
         processor: Processor::Cpu { threads: 2 },
         micro_batches: 1,

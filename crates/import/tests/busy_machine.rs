@@ -21,6 +21,7 @@ fn requests(model: &str, batch: u64, busy: bool) -> BTreeMap<u64, u64> {
         batch,
         optimizer: OptimizerConfig::named("sgd"),
         losses: vec![Loss::named("binary_crossentropy")],
+        metrics: Vec::new(),
         mode: Mode::Training,
         processor: Processor::Cpu { threads: 2 },
         micro_batches: 1,

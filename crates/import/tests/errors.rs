@@ -403,6 +403,7 @@ fn planned(bytes: &[u8]) {
             batch: 3,
             optimizer: OptimizerConfig::named("adam"),
             losses: Vec::new(),
+            metrics: Vec::new(),
             mode: Mode::Training,
             processor,
             micro_batches: 1,

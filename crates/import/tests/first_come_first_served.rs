@@ -25,6 +25,7 @@ fn predicted(fixtures: &Path, row: &Value) -> [f64; 2] {
         batch: row["batch"].as_u64().unwrap(),
         optimizer: OptimizerConfig::named(text("opt")),
         losses: vec![Loss::named(text("loss"))],
+        metrics: Vec::new(),
         mode: Mode::Training,
         processor: Processor::Cpu { threads: 2 },
         micro_batches: 1,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
-    Activation, Compiled, DType, Loss, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction, RnnCell,
+    Activation, Compiled, DType, Loss, Metric, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction, RnnCell,
     Shape, Weight,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
@@ -166,7 +166,7 @@ fn compile_settings_are_read() {
         Compiled {
             optimizer: Some(OptimizerConfig::named("adam")),
             losses: vec![Loss::named("mse")],
-            metrics: vec!["mae".to_owned(), "root_mean_squared_error".to_owned()],
+            metrics: vec![vec![Metric::named("mae"), Metric::named("RootMeanSquaredError")]],
             jit: Some(false),
         }
     );
@@ -179,7 +179,7 @@ fn compile_settings_are_read() {
         ..OptimizerConfig::named("sgd")
     };
     assert_eq!(sgd.optimizer, Some(expected));
-    assert_eq!(sgd.losses, [Loss::named("mean_squared_error")]);
+    assert_eq!(sgd.losses, [Loss::named("MeanSquaredError")]);
     let scaled = model("keras_extra/compiled_scaled.keras").compiled;
     let expected = OptimizerConfig {
         amsgrad: true,

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use brimful_core::bytes::MIB;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
-use brimful_core::model::OptimizerConfig;
+use brimful_core::model::{Compiled, OptimizerConfig};
 use brimful_core::plan::{CPU_THREADS, ModelChange, Request, plan};
 use brimful_core::report::Peak;
 use brimful_core::step::{Job, Mode, Processor};
@@ -106,13 +106,14 @@ fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow:
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, ..ModelChange::default() };
-    let losses = source.compiled().losses.clone();
+    let Compiled { losses, metrics, .. } = source.compiled().clone();
     let compiled = source.compiled().optimizer.clone().filter(|compiled| compiled.name == optimizer);
     let device = Device::find("cpu")?.clone();
     let job = Job {
         batch,
         optimizer: compiled.unwrap_or_else(|| OptimizerConfig::named(optimizer)),
         losses,
+        metrics,
         mode: Mode::Training,
         processor: Processor::Cpu { threads: CPU_THREADS },
         micro_batches: 1,

@@ -127,28 +127,55 @@ pub struct Compiled {
     pub optimizer: Option<OptimizerConfig>,
     /// The loss of each output.
     pub losses: Vec<Loss>,
-    /// The metrics' names.
-    pub metrics: Vec<String>,
+    /// The metrics of each output.
+    pub metrics: Vec<Vec<Metric>>,
     /// Whether the step is compiled by XLA.
     pub jit: Option<bool>,
 }
 
-/// A loss and the setting that changes its memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A loss and the settings that change its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Loss {
-    /// As the framework names it, such as `sparse_categorical_crossentropy`.
+    /// As the framework names it, such as `sparse_categorical_crossentropy`. Empty: the output has no loss.
     pub name: String,
     /// The output is not probabilities but what a softmax or sigmoid would be taken of.
     pub from_logits: bool,
+    /// Labels are smoothed first.
+    pub smooths: bool,
 }
 
 impl Loss {
     /// A loss by name; `_from_logits` behind the name says that it takes logits.
     pub fn named(name: &str) -> Loss {
-        match name.strip_suffix("_from_logits") {
-            Some(name) => Loss { name: name.to_owned(), from_logits: true },
-            None => Loss { name: name.to_owned(), from_logits: false },
-        }
+        let stem = name.strip_suffix("_from_logits");
+        Loss { name: stem.unwrap_or(name).to_owned(), from_logits: stem.is_some(), smooths: false }
+    }
+
+    /// The output is not trained.
+    pub fn is_none(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// A metric and the settings that change its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Metric {
+    /// As the framework names it, such as `accuracy` or `AUC`.
+    pub name: String,
+    /// As a loss's.
+    pub from_logits: bool,
+    /// At how many thresholds predictions are counted, if that is set.
+    pub thresholds: Option<u32>,
+    /// The thresholds were chosen one by one, and not as so many steps of equal size.
+    pub chosen: bool,
+    /// Each class is counted for itself.
+    pub by_class: bool,
+}
+
+impl Metric {
+    /// A metric by name, with its own settings.
+    pub fn named(name: &str) -> Metric {
+        Metric { name: name.to_owned(), ..Metric::default() }
     }
 }
 

@@ -183,7 +183,7 @@ impl Choices {
         let kept = optimizer.loss_scaling && self.change.policy.is_none();
         optimizer.loss_scaling = precision == "mixed_float16" || kept;
         let batch = self.batch.unwrap_or(DEFAULT_BATCH);
-        (Job { batch, optimizer, losses, mode, processor, micro_batches: 1 }, notes)
+        (Job { batch, optimizer, losses, metrics: compiled.metrics, mode, processor, micro_batches: 1 }, notes)
     }
 }
 

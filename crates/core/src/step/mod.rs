@@ -8,7 +8,7 @@ pub mod executor;
 pub mod graph;
 pub mod tensorflow;
 
-use crate::model::{Loss, OptimizerConfig};
+use crate::model::{Loss, Metric, OptimizerConfig};
 
 /// What is asked of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Job {
     pub optimizer: OptimizerConfig,
     /// The loss of each output; the last one stands for further outputs. Empty: chosen from the output's shape.
     pub losses: Vec<Loss>,
+    /// What is measured of each output beside the loss.
+    pub metrics: Vec<Vec<Metric>>,
     /// Training or inference.
     pub mode: Mode,
     /// Where it runs.

@@ -35,6 +35,16 @@ pub(super) struct Net {
     pub(super) arity: HashMap<(usize, usize), usize>,
 }
 
+impl Net {
+    /// The outputs' names, in their order: their keys, or else the layers that make them.
+    pub(super) fn output_names(&self) -> Vec<&str> {
+        match &self.outputs {
+            Tree::Dict(entries) => entries.iter().map(|(key, _)| key.as_str()).collect(),
+            tree => tree.flatten().iter().map(|output| self.layers[output.layer].name.as_str()).collect(),
+        }
+    }
+}
+
 /// A layer as the file describes it.
 pub(super) struct LayerDef {
     pub(super) name: String,

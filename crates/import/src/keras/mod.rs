@@ -98,7 +98,8 @@ pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
         return Err(ImportError::Unrecognised { found });
     }
     let (net, compile) = config::root(texts.config, texts.entry)?;
-    let compiled = compile::read(&compile);
+    let outputs = net.output_names();
+    let compiled = compile::read(&compile, &outputs);
     let policy = policy::model_wide(&net);
     Ok(Document { net, compiled, policy, keras_version: texts.keras_version, notes })
 }

@@ -9,8 +9,9 @@ mod convolution;
 mod einsum;
 mod gradient;
 mod layers;
-mod loss;
+mod losses;
 mod math;
+mod metrics;
 mod optimizers;
 mod rewrite;
 mod sums;
@@ -21,7 +22,7 @@ use super::{Job, Mode, Processor};
 use crate::model::{DType, Model, Note, Shape, TensorId, WeightId};
 use crate::trace::{Phase, Role};
 
-pub use loss::is_known as is_known_loss;
+pub use losses::is_known as is_known_loss;
 pub use optimizers::{NAMES as OPTIMIZERS, is_known as is_known_optimizer, slot_count};
 
 /// What a kernel's attribute index stands for.

@@ -55,7 +55,7 @@ pub(super) fn prune(graph: &mut Graph, mode: Mode, outputs: &[ValueId]) {
     let mut behind: Vec<usize> = Vec::new();
     for last in (0..graph.nodes.len()).rev() {
         let node = &graph.nodes[last];
-        needed[last] |= node.writes.is_some() || node.kernel.name == "Loss";
+        needed[last] |= node.writes.is_some() || node.kernel.name == "Logged";
         if needed[last] {
             behind.push(last);
         }

@@ -295,7 +295,7 @@ mod tests {
         let (a, b) = (tensor(&mut graph, "Neg", &[x]), tensor(&mut graph, "Sqrt", &[x]));
         let c = tensor(&mut graph, "Exp", &[a]);
         let sum = tensor(&mut graph, "AddN", &[a, b, c]);
-        tensor(&mut graph, "Loss", &[sum]);
+        tensor(&mut graph, "Logged", &[sum]);
         (graph, sum)
     }
 
@@ -316,7 +316,7 @@ mod tests {
         accumulate(&mut graph, &chosen, true);
         let names: Vec<&str> = graph.nodes.iter().map(|node| node.kernel.name).collect();
         let total = ["TemporaryVariable", "AssignAdd", "AssignAdd", "AssignAdd", "DestroyTemporaryVariable"];
-        assert_eq!(names, [&["_Arg", "Neg", "Sqrt", "Exp"][..], &total[..], &["Loss"][..]].concat());
+        assert_eq!(names, [&["_Arg", "Neg", "Sqrt", "Exp"][..], &total[..], &["Logged"][..]].concat());
         // The walk begins at `Exp`, the farthest from the start, and is first done with what that is made from.
         assert_eq!(graph.nodes[4].after[..], [NodeId(1)]);
         assert_eq!(graph.nodes[8].after[..], [5, 6, 7].map(NodeId));

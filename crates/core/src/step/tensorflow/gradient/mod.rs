@@ -33,7 +33,7 @@ fn has_no_gradient(name: &str) -> bool {
     name.starts_with("StatelessRandom")
         || matches!(
             name,
-            "Preprocess" | "ArgMax" | "Equal" | "Greater" | "GreaterEqual" | "Less" | "LessEqual" | "Sign" | "Loss"
+            "Preprocess" | "ArgMax" | "Equal" | "Greater" | "GreaterEqual" | "Less" | "LessEqual" | "Sign" | "Logged"
         )
 }
 
@@ -338,6 +338,11 @@ impl Lowering<'_> {
                 let two = self.constant(2.0, x);
                 let double = self.call_after("Mul", &[two, x], output, g);
                 self.mul_ordered(g, double)
+            }
+            // A power of two with a number as exponent, whose order of factors is another (math_grad.py, `_PowGrad`).
+            "Pow" => {
+                let double = self.scale(g, 2.0);
+                self.mul_ordered(double, x)
             }
             "Erf" | "Erfc" => {
                 // 2/√π · exp(−x²): Neg and Exp become one composed kernel.
