@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use brimful_core::model::{
-    Activation, Compiled, DType, Loss, Metric, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction, RnnCell,
-    Shape, Weight,
+    Activation, Compiled, DType, Loss, Metric, Model, NormKind, OpKind, OptimizerConfig, Pairs, Penalty, Reduction,
+    RnnCell, Shape, Weight,
 };
 use brimful_import::{Document, ImportError, Options, Override, read};
 

@@ -3,15 +3,30 @@
 //! In: labels and output. Out: kernels that read the whole output and leave a number for each row.
 
 use super::super::Lowering;
-use super::Measured;
+use super::{Measured, picoseconds};
 use crate::model::{DType, Metric, Shape};
 use crate::step::graph::{InPlace, ValueId};
 
 impl Lowering<'_> {
+    /// `ArgMax` of numbers among which −0 is made less than 0 first: Keras does so lest processors that know no denormal numbers mix them up
+    /// (keras/src/backend/tensorflow/numpy.py, `argmax`).
     pub(super) fn arg_max(&mut self, x: ValueId) -> ValueId {
-        let mut rows = self.shape(x);
+        let shape = self.shape(x);
+        let x = self.cast(x, DType::Float32);
+        let zero = self.constant(0.0, x);
+        let bits = self.call("BitwiseAnd", &[x], (shape.clone(), DType::Int32), InPlace::Any);
+        let below = self.compare("Less", bits, zero);
+        let zeros = self.compare("Equal", x, zero);
+        let negative = self.boolean("LogicalAnd", &[zeros, below]);
+        let tiny = self.constant(1e-38, x);
+        let inputs = [negative, tiny, x];
+        let output = (shape.clone(), DType::Float32);
+        let apart = self.slow("SelectV2", &inputs, output, InPlace::NotFirst, (&shape, picoseconds::SELECT));
+        let mut rows = shape.clone();
         rows.dims.pop();
-        self.call("ArgMax", &[x], (rows, DType::Int64), InPlace::No)
+        let found = (rows.clone(), DType::Int32);
+        let cost = if shape.last() > 64 { (&shape, picoseconds::ARG_MAX) } else { (&rows, picoseconds::ARG_MAX_ROW) };
+        self.slow("ArgMax", &[apart], found, InPlace::No, cost)
     }
 
     /// Equal ones, counted.

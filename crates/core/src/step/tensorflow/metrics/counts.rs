@@ -3,7 +3,7 @@
 //! In: labels and output. Out: kernels whose results are as large as the output, several at a time (keras/src/metrics/metrics_utils.py).
 
 use super::super::Lowering;
-use super::Measured;
+use super::{Measured, picoseconds};
 use crate::model::{DType, Metric, Shape};
 use crate::step::graph::{InPlace, ValueId};
 
@@ -18,7 +18,7 @@ const FALSE_NEGATIVE: Quadrant = (true, false);
 const STEPS: u32 = 200;
 
 impl Lowering<'_> {
-    fn boolean(&mut self, name: &'static str, inputs: &[ValueId]) -> ValueId {
+    pub(super) fn boolean(&mut self, name: &'static str, inputs: &[ValueId]) -> ValueId {
         let shape = self.shape(inputs[0]);
         self.call(name, inputs, (shape, DType::Bool), InPlace::Any)
     }
@@ -68,14 +68,21 @@ impl Lowering<'_> {
         });
         let inside = self.boolean("LogicalAnd", &[first, second]);
         let [labels, answers] = [labels, answers].map(|classes| self.select(inside, classes, zero));
-        let one = self.constant(1.0, labels);
-        let counted = self.select(inside, one, zero);
+        let (one, row) = (self.constant(1.0, labels), self.shape(labels));
+        let ones = self.repeated(one, &row);
+        let counted = self.select(inside, ones, zero);
         let mut pairs = self.shape(labels);
         pairs.dims.push(2);
-        let places = self.copy("Pack", &[labels, answers], pairs, 0);
+        let places = self.slow(
+            "Pack",
+            &[labels, answers],
+            (pairs.clone(), DType::Int32),
+            InPlace::No,
+            (&pairs, picoseconds::PACK),
+        );
         let places = self.cast(places, DType::Int64);
         let table = (Shape::fixed(&[1]), DType::Int32);
-        let table = self.call("ScatterNd", &[places, counted], table, InPlace::No);
+        let table = self.slow("ScatterNd", &[places, counted], table, InPlace::No, (&row, picoseconds::SCATTER));
         self.logged(table);
     }
 }
@@ -135,7 +142,10 @@ pub(super) fn in_steps(lowering: &mut Lowering<'_>, metric: &Metric, measured: M
     }
     for labels in [marked, unmarked] {
         let counted = (counts.clone(), DType::Float32);
-        let counted = lowering.call("UnsortedSegmentSum", &[labels, buckets], counted, InPlace::No);
+        let row = lowering.shape(labels);
+        let segments = [labels, buckets];
+        let counted =
+            lowering.slow("UnsortedSegmentSum", &segments, counted, InPlace::No, (&row, picoseconds::SEGMENT_SUM));
         lowering.logged(counted);
         lowering.logged(labels);
     }

@@ -22,6 +22,53 @@ pub(super) fn squared_error(lowering: &mut Lowering<'_>, _: &Metric, measured: M
     lowering.logged(rows);
 }
 
+impl Lowering<'_> {
+    /// Each row without its mean, and that.
+    fn without_mean(&mut self, x: ValueId) -> (ValueId, ValueId) {
+        let mean = self.over_rows("Mean", x, true);
+        (self.sub(x, mean), mean)
+    }
+
+    fn row_variance(&mut self, x: ValueId) -> ValueId {
+        let (difference, _) = self.without_mean(x);
+        let squares = self.unary("Square", difference);
+        self.over_rows("Mean", squares, true)
+    }
+}
+
+/// `mean(y'·p')` of what was divided by its standard deviation.
+pub(super) fn pearson(lowering: &mut Lowering<'_>, _: &Metric, measured: Measured) {
+    let pair = lowering.widened_pair(measured.pair);
+    let [labels, output] = [pair.labels, pair.output].map(|x| {
+        let (apart, _) = lowering.without_mean(x);
+        let variance = lowering.row_variance(apart);
+        let deviation = lowering.unary("Sqrt", variance);
+        lowering.binary("RealDiv", apart, deviation)
+    });
+    let products = lowering.mul_ordered(labels, output);
+    let rows = lowering.row_means(products);
+    lowering.logged(rows);
+}
+
+/// `mean(2·(y − p̄)(p − p̄) / (var y + var p + (ȳ − p̄)² + ε))`.
+pub(super) fn concordance(lowering: &mut Lowering<'_>, _: &Metric, measured: Measured) {
+    let pair = lowering.widened_pair(measured.pair);
+    let ((own, own_mean), (other, other_mean)) =
+        (lowering.without_mean(pair.labels), lowering.without_mean(pair.output));
+    let (own, other_variance) = (lowering.row_variance(own), lowering.row_variance(other));
+    let difference = lowering.sub(own_mean, other_mean);
+    let squares = lowering.unary("Square", difference);
+    let both = lowering.add(own, other_variance);
+    let norm = lowering.add(both, squares);
+    let norm = lowering.shift(norm, 1e-7);
+    let shifted = lowering.sub(pair.labels, other_mean);
+    let covariance = lowering.mul_ordered(shifted, other);
+    let doubled = lowering.scale(covariance, 2.0);
+    let quotient = lowering.binary("RealDiv", doubled, norm);
+    let rows = lowering.row_means(quotient);
+    lowering.logged(rows);
+}
+
 /// Four sums over the samples; the weights that Keras multiplies with are ones, which are left out.
 pub(super) fn r2_score(lowering: &mut Lowering<'_>, _: &Metric, measured: Measured) {
     let pair = lowering.widened_pair(measured.pair);
