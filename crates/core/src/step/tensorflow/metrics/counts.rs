@@ -59,7 +59,7 @@ impl Lowering<'_> {
         let [labels, answers] = [labels, answers].map(|classes| {
             let shape = self.shape(classes);
             let row = self.graph.reshape(classes, Shape::new(shape.batched, &[shape.elements()]));
-            self.cast(row, DType::Int32)
+            self.cast(row, DType::Int64)
         });
         let (zero, most) = (self.constant(0.0, labels), self.constant(9.0, labels));
         let [first, second] = [labels, answers].map(|classes| {
@@ -76,12 +76,11 @@ impl Lowering<'_> {
         let places = self.slow(
             "Pack",
             &[labels, answers],
-            (pairs.clone(), DType::Int32),
+            (pairs.clone(), DType::Int64),
             InPlace::No,
             (&pairs, picoseconds::PACK),
         );
-        let places = self.cast(places, DType::Int64);
-        let table = (Shape::fixed(&[1]), DType::Int32);
+        let table = (Shape::fixed(&[1]), DType::Int64);
         let table = self.slow("ScatterNd", &[places, counted], table, InPlace::No, (&row, picoseconds::SCATTER));
         self.logged(table);
     }
