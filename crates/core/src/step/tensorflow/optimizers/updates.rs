@@ -345,12 +345,14 @@ pub(super) fn muon(lowering: &mut Lowering<'_>, given: Given, variable: Variable
     for _ in 0..5 {
         let square = Shape::fixed(&[short, short]);
         let a = lowering.mat_mul(x, x, square.clone(), Size::fixed(long), 2);
-        let aa = lowering.mat_mul(a, a, square, Size::fixed(short), 0);
-        let (left, right) = (lowering.scale(a, -4.775), lowering.scale(aa, 2.0315));
-        let b = lowering.add(left, right);
+        // One of the factors is multiplied first: `c·A @ A` is read from the left.
+        let (left, right) = (lowering.scale(a, -4.775), lowering.scale(a, 2.0315));
+        let aa = lowering.mat_mul(right, a, square, Size::fixed(short), 0);
+        // The graph optimizer puts the summands in the order of their names, the product before the multiple.
+        let b = lowering.add(aa, left);
         let product = lowering.mat_mul(b, x, Shape::fixed(&[short, long]), Size::fixed(short), 0);
         let scaled = lowering.scale(x, 3.4445);
-        x = lowering.add(scaled, product);
+        x = lowering.add(product, scaled);
     }
     let update = lowering.graph.reshape(x, Shape::fixed(&dims));
     let change = lowering.scale(update, 0.001);
