@@ -402,8 +402,8 @@ fn planned(bytes: &[u8]) {
         let job = Job {
             batch: 3,
             optimizer: OptimizerConfig::named("adam"),
-            losses: Vec::new(),
-            metrics: Vec::new(),
+            losses: model.compiled.losses.clone(),
+            metrics: model.compiled.metrics.clone(),
             mode: Mode::Training,
             processor,
             micro_batches: 1,

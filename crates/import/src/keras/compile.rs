@@ -97,8 +97,12 @@ fn metrics(json: &Json, outputs: &[&str]) -> Vec<Vec<Metric>> {
     if outputs.len() <= 1 { vec![all(json)] } else { by_output(json, outputs).into_iter().map(all).collect() }
 }
 
+/// More than this for one output nobody measures: a file that says so is not believed.
+const MOST_METRICS: usize = 256;
+
 fn flatten(json: &Json, found: &mut Vec<Metric>) {
     match json {
+        _ if found.len() >= MOST_METRICS => {}
         Json::Array(items) => items.iter().for_each(|item| flatten(item, found)),
         Json::Object(entries) if json.get("class_name").is_none() => {
             entries.iter().for_each(|(_, item)| flatten(item, found));

@@ -31,7 +31,7 @@ impl Lowering<'_> {
             return row;
         }
         let dtype = self.dtype(x);
-        let table = Shape::new(shape.batched, &[thresholds * shape.elements()]);
+        let table = Shape::new(shape.batched, &[shape.elements().saturating_mul(thresholds)]);
         self.call("Tile", &[row], (table, dtype), InPlace::No)
     }
 
