@@ -16,7 +16,7 @@ use brimful_core::step::{Job, Mode, Processor};
 use brimful_import::{Options, read};
 use serde_json::Value;
 
-/// Peaks of three steps: first come, first served, and on two threads.
+/// Peaks of three steps, the median of five orders: first come, first served, and on two threads.
 fn predicted(fixtures: &Path, row: &Value) -> [f64; 2] {
     let text = |key: &str| row[key].as_str().unwrap();
     let bytes = std::fs::read(fixtures.join(format!("models/{}.json", text("model")))).unwrap();
@@ -32,10 +32,15 @@ fn predicted(fixtures: &Path, row: &Value) -> [f64; 2] {
     };
     let (graph, _) = Network::new(&model, &job).with_update(&model, &job);
     let prepared = Prepared::new(&graph, Some(job.batch), Vec::new());
+    // The median of some orders, as a plan has it.
     let peak = |prepared: &Prepared, threads| {
-        let trace = prepared.run(Execution { threads, steps: 3, from_start: true, seed: 0, busy: false });
-        let mut pool = Bfc::new(BfcOptions::tensorflow_cpu(u64::MAX >> 8));
-        place(&trace, job.batch, &mut pool).peak_allocated_bytes as f64
+        let mut peaks = [0, 1, 2, 3, 4].map(|seed| {
+            let trace = prepared.run(Execution { threads, steps: 3, from_start: true, seed, busy: false });
+            let mut pool = Bfc::new(BfcOptions::tensorflow_cpu(u64::MAX >> 8));
+            place(&trace, job.batch, &mut pool).peak_allocated_bytes
+        });
+        peaks.sort_unstable();
+        peaks[2] as f64
     };
     let two_threads = peak(&prepared, 2);
     [peak(&prepared.first_come_first_served(), 1), two_threads]

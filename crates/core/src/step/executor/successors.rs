@@ -2,10 +2,10 @@
 //!
 //! In: who waits for whom. Out: each node's readers in the order of TensorFlow's graph, which its executor follows: of the kernels that one result
 //! makes ready, the last runs on the same thread. The graph optimizer walks back from what the step writes, the last input first, and puts down
-//! what it meets in the opposite order (tensorflow/core/grappler/utils/transitive_fanin.cc, `SetTransitiveFaninGraph`). It starts from the names
-//! of what is to be kept, in the order of a hash table: each model has an order of its own, the same in all of its steps and starts. So in VGG16
-//! the gradients of the pictures come last from the top down to some layer, and below it those of the filters. No file knows the names; each
-//! seed is one of the orders. Where several calls share a filter, the picture's gradient stands before the filter's in all of four such graphs, for a
+//! what it meets in the opposite order (tensorflow/core/grappler/utils/transitive_fanin.cc, `SetTransitiveFaninGraph`). Where it starts follows from
+//! the names of the writes: each model has an order of its own, the same in all of its steps and starts. So in VGG16 the gradients of the pictures
+//! come last from the top down to some layer, and below it those of the filters. The names are those of one version
+//! (docs/decisions/simulate-the-executor.md); each seed is one of the orders. Where several calls share a filter, the picture's gradient stands before the filter's in all of four such graphs, for a
 //! reason that was not found.
 
 use super::workers::Random;

@@ -121,6 +121,7 @@ impl Network {
             lowering.optimize(gradients);
         }
         rewrite::push_constants_down(&mut lowering.graph);
+        rewrite::sort_inputs(&mut lowering.graph, model);
         let outputs = lowering.outputs();
         rewrite::prune(&mut lowering.graph, job.mode, &outputs);
         if matches!(job.processor, Processor::Cpu { .. }) {

@@ -3,8 +3,10 @@
 //! In: the whole graph. Out: the same graph, rewritten in place. Fusions (convolution with bias and activation) are not
 //! carried out: the unfused kernels overwrite their input, so the buffers are the same.
 
+use crate::model::Model;
 use crate::step::Mode;
 use crate::step::graph::{Graph, NodeId, Value, ValueId};
+use crate::trace::Phase;
 
 /// `c · (x · y)` becomes `x · (c · y)` (tensorflow/core/grappler/optimizers/constant_folding.cc, `ConstantPushDown`).
 ///
@@ -42,6 +44,33 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
         let value = &mut graph.values[product.0 as usize];
         (value.shape, value.dtype, value.differentiable) = (shape, dtype, differentiable);
         graph.nodes[index].inputs = smallvec::smallvec![x, product];
+    }
+}
+
+/// Puts the inputs of sums and products in the order of their makers' names
+/// (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, `CanonicalizeNode`): with it goes which of them is met first, and run last.
+///
+/// A name begins with the model's, or with that of the tape for a gradient; then comes the layer. What stands behind that is not known, nor what
+/// Keras makes of the model's name in a program with several of that name.
+pub(super) fn sort_inputs(graph: &mut Graph, model: &Model) {
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
+        let commutes = matches!(node.kernel.name, "AddV2" | "AddN" | "Mul" | "SquaredDifference");
+        if !commutes || node.phase == Phase::Optimizer || node.inputs.iter().any(|&input| graph.is_constant(input)) {
+            continue;
+        }
+        let mut inputs = node.inputs.clone();
+        inputs.sort_by(|&a, &b| {
+            let [of_a, of_b] = [a, b].map(|input| {
+                let maker = graph.node(graph.value(input).producer);
+                let layer = maker.layer.map_or("", |layer| model.layers[layer as usize].path.as_str());
+                [if maker.phase == Phase::Backward { "gradient_tape/" } else { "" }, &model.name, "_1/", layer, "_1/"]
+            });
+            let letters =
+                |name: [&'_ str; 5]| name.into_iter().flat_map(str::bytes).collect::<smallvec::SmallVec<[u8; 64]>>();
+            letters(of_a).cmp(&letters(of_b))
+        });
+        graph.nodes[index].inputs = inputs;
     }
 }
 
