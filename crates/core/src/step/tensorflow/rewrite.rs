@@ -10,8 +10,11 @@ use crate::trace::Phase;
 
 /// `c · (x · y)` becomes `x · (c · y)` (tensorflow/core/grappler/optimizers/constant_folding.cc, `ConstantPushDown`).
 ///
-/// It matters because `c · y` then often depends on forward values alone and is computed, and kept, long before `x` arrives.
-pub(super) fn push_constants_down(graph: &mut Graph) {
+/// It matters because `c · y` then often depends on forward values alone and is computed, and kept, long before `x` arrives. Of a gradient and a value
+/// of the forward pass, y is the one whose maker's name comes first in the alphabet: the value in a model called `functional`, the gradient in one
+/// called `sequential`, where `c · y` takes a buffer of its own. Read off the optimized graphs of one network as both.
+pub(super) fn push_constants_down(graph: &mut Graph, model: &Model) {
+    let gradient_first = model.name.as_str() > TAPE;
     let mut consumers = vec![0u32; graph.values.len()];
     // A rewrite changes a node and one before it: what stands here is found before the first of them.
     let mut scaled = Vec::new();
@@ -35,7 +38,11 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
         {
             continue;
         }
-        let (x, y) = (child.inputs[0], child.inputs[1]);
+        let (mut x, mut y) = (child.inputs[0], child.inputs[1]);
+        let [of_x, of_y] = [x, y].map(|input| graph.node(graph.value(input).producer).phase == Phase::Backward);
+        if of_x != of_y && of_x == gradient_first {
+            (x, y) = (y, x);
+        }
         let Value { shape, dtype, differentiable, .. } = *graph.value(y);
         let layer_and_phase = (graph.nodes[index].layer, graph.nodes[index].phase);
         let child = &mut graph.nodes[child_id.0 as usize];
@@ -46,6 +53,9 @@ pub(super) fn push_constants_down(graph: &mut Graph) {
         graph.nodes[index].inputs = smallvec::smallvec![x, product];
     }
 }
+
+/// How the names of a gradient's kernels begin.
+const TAPE: &str = "gradient_tape/";
 
 /// Puts the inputs of sums and products in the order of their makers' names
 /// (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, `CanonicalizeNode`): with it goes which of them is met first, and run last.
@@ -64,7 +74,7 @@ pub(super) fn sort_inputs(graph: &mut Graph, model: &Model) {
             let [of_a, of_b] = [a, b].map(|input| {
                 let maker = graph.node(graph.value(input).producer);
                 let layer = maker.layer.map_or("", |layer| model.layers[layer as usize].path.as_str());
-                [if maker.phase == Phase::Backward { "gradient_tape/" } else { "" }, &model.name, "_1/", layer, "_1/"]
+                [if maker.phase == Phase::Backward { TAPE } else { "" }, &model.name, "_1/", layer, "_1/"]
             });
             let letters =
                 |name: [&'_ str; 5]| name.into_iter().flat_map(str::bytes).collect::<smallvec::SmallVec<[u8; 64]>>();
@@ -115,5 +125,52 @@ pub(super) fn prune(graph: &mut Graph, mode: Mode, outputs: &[ValueId]) {
     });
     for value in &mut graph.values {
         value.producer = renamed[value.producer.0 as usize];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::Size;
+    use crate::model::{DType, Shape};
+    use crate::step::graph::{InPlace, Kernel, NewNode};
+
+    /// What a constant is multiplied with first, of a gradient and a value of the forward pass whose product it scaled.
+    fn scaled_first(model_name: &str) -> &'static str {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[4]), DType::Float32);
+        let half = graph.constant(0.5, DType::Float32);
+        let kernel = |graph: &mut Graph, name, inputs: &[ValueId], phase| {
+            let (output, work) = ((Shape::fixed(&[4]), DType::Float32), Size::ZERO);
+            let kernel = Kernel { name, attr: 0 };
+            let made = graph.add(NewNode {
+                kernel,
+                inputs,
+                output,
+                in_place: InPlace::Any,
+                scratch: vec![],
+                work,
+                after: &[],
+            });
+            let maker = graph.value(made).producer;
+            graph.nodes[maker.0 as usize].phase = phase;
+            made
+        };
+        let value = kernel(&mut graph, "Erfc", &[x], Phase::Forward);
+        let gradient = kernel(&mut graph, "MatMul", &[x], Phase::Backward);
+        let product = kernel(&mut graph, "Mul", &[gradient, value], Phase::Backward);
+        kernel(&mut graph, "Mul", &[half, product], Phase::Backward);
+        push_constants_down(&mut graph, &Model { name: model_name.to_owned(), ..Model::default() });
+        let &[constant, other] = &graph.node(graph.value(product).producer).inputs[..] else {
+            panic!("a product of two")
+        };
+        assert_eq!(constant, half);
+        graph.node(graph.value(other).producer).kernel.name
+    }
+
+    #[test]
+    fn a_constant_goes_to_the_factor_whose_name_comes_first() {
+        assert_eq!(scaled_first("functional_3"), "Erfc");
+        assert_eq!(scaled_first("sequential"), "MatMul");
     }
 }
