@@ -85,8 +85,8 @@ def settings(backend, pool_mib, cache):
     }
     if not pool_mib:
         # What is freed goes back at once, or the limit would not be felt. For JAX one heap: a second one has 64 MiB of addresses in reserve, which count
-        # as taken already, and which a program that happens to run on it gets when nobody else gets anything: on a busy machine every second failure
-        # was not felt. TensorFlow's C++ needs that reserve for the few bytes that it cannot do without.
+        # as taken already, and which a program that happens to run on it gets when nobody else gets anything: on a busy machine up to a
+        # third of the failures were not felt. TensorFlow's C++ needs that reserve for the few bytes that it cannot do without.
         own |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1" if backend == "jax" else "2"}
     return own
 

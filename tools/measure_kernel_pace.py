@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how long TensorFlow's kernels run on this CPU and how long its threads take to wake, with TensorFlow's own profiler.
 
-In: nothing but an installed TensorFlow. Out: a table, the source of the figures in `crates/core/src/step/executor/pace.rs`.
+In: nothing but an installed TensorFlow. Out: a table, the source of the figures in `docs/decisions/simulate-the-executor.md`.
 
     python tools/measure_kernel_pace.py
 
