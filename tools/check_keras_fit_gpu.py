@@ -96,8 +96,12 @@ def sizes(make):
     chosen, failures = kind.last_size, kind.failures
     write("chosen", model=make.__name__, chosen=chosen, failures=failures, seconds=round(time.time() - begin))
     low, high = chosen, chosen * 10 // 9 + 1
-    while works(make, high, data):
+    # What is asked is answered first: whether a tenth more works.
+    more = works(make, high, data)
+    write("a tenth more", model=make.__name__, size=high, part=taken(high, kind.size.asked), works=more)
+    while more:
         low, high = high, high * 5 // 4 + 1
+        more = works(make, high, data)
     while high - low > max(1, low // 50):
         middle = (low + high) // 2
         low, high = (middle, high) if works(make, middle, data) else (low, middle)

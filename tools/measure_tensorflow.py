@@ -47,7 +47,9 @@ def measure(name, batch, optimizer, dtype, settings, models_dir):
     if dtype != "float32":
         keras.mixed_precision.set_global_policy(dtype)
     model, loss, compiled_loss, (x, y) = prepare(keras, numpy, name, batch)
-    optimizer_object = keras.optimizers.get({"class_name": optimizer, "config": settings}) if settings else optimizer
+    # Keras's own list of names leaves some of its optimizers out.
+    kinds = {name.lower(): kind for name, kind in vars(keras.optimizers).items() if isinstance(kind, type)}
+    optimizer_object = kinds[optimizer](**settings)
     model.compile(optimizer_object, compiled_loss, jit_compile=False)
 
     def info():

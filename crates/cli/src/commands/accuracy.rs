@@ -1,7 +1,8 @@
 //! `brimful accuracy`: every measured run against its prediction.
 //!
 //! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` (or `.keras`) under a folder of fixtures. Out: a table in Markdown: error of each row,
-//! then median, 90th percentile, worst, how many are predicted too low, and how many need more than the range has. Rows are predicted as `plan --device cpu` does.
+//! then median, 90th percentile, worst, how many are predicted too low, and how many need more than the range has; at the end the same of all files, a line each. Rows are
+//! predicted as `plan --device cpu` does.
 //! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
 
 use std::fmt::Write as _;
@@ -23,11 +24,11 @@ use crate::model_file;
 const SMALL_BYTES: u64 = 32 * MIB;
 
 /// The files in the order in which they were measured; others come behind them.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "tensorflow_cpu_bfc.jsonl", "tensorflow_cpu_bfc_more.jsonl", "tensorflow_cpu_bfc_third.jsonl",
     "tensorflow_cpu_bfc_fourth.jsonl", "tensorflow_cpu_bfc_fifth.jsonl", "tensorflow_cpu_bfc_sixth.jsonl",
     "tensorflow_cpu_bfc_seventh.jsonl", "tensorflow_cpu_bfc_eighth.jsonl", "tensorflow_cpu_bfc_ninth.jsonl",
-    "tensorflow_cpu_bfc_tenth.jsonl",
+    "tensorflow_cpu_bfc_tenth.jsonl", "tensorflow_cpu_bfc_eleventh.jsonl",
 ];
 
 /// One measured run and its prediction.
@@ -71,6 +72,8 @@ pub fn run(fixtures: &Path) -> anyhow::Result<String> {
     let place = |path: &PathBuf| ORDER.iter().position(|name| path.ends_with(name)).unwrap_or(ORDER.len());
     files.sort_by_key(|path| (place(path), path.clone()));
     let mut text = String::new();
+    let mut all = Vec::new();
+    let mut together = String::new();
     for file in files {
         let rows = std::fs::read_to_string(&file)?
             .lines()
@@ -79,7 +82,15 @@ pub fn run(fixtures: &Path) -> anyhow::Result<String> {
             .collect::<anyhow::Result<Vec<Row>>>()?;
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         table(&mut text, &name, &rows)?;
+        writeln!(together, "{}", Summary::of(&rows).line(&name))?;
+        all.extend(rows);
     }
+    writeln!(
+        text,
+        "## Together\n\n| file | rows | median error | 90th percentile | worst | too low by over 10 % | rows below 32 MiB |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | --- |\n{together}{}",
+        Summary::of(&all).line("all"),
+    )?;
     Ok(text)
 }
 
@@ -146,28 +157,11 @@ fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
         let (measured, predicted) = (mib(row.measured_bytes), mib(row.predicted_bytes));
         writeln!(text, "| {model} | {batch} | {optimizer} | {precision} | {measured:.1} | {predicted:.1} | {error} |")?;
     }
-    let large: Vec<f64> = rows.iter().filter(|row| !row.small()).map(Row::error).collect();
-    let mut sizes: Vec<f64> = large.iter().map(|error| error.abs() * 100.0).collect();
-    sizes.sort_by(f64::total_cmp);
-    let at = |share: f64| sizes.get(((sizes.len() as f64 * share).ceil() as usize).saturating_sub(1)).copied();
-    let under = large.iter().filter(|&&error| error < 0.0).count();
-    let far_under = large.iter().filter(|&&error| error < -0.1).count();
-    let small = rows.iter().filter(|row| row.small()).map(|row| row.difference_mib().abs()).fold(0.0, f64::max);
-    let below = match rows.len() - sizes.len() {
-        0 => String::new(),
-        1 => format!(" 1 row below 32 MiB: {small:.1} MiB off."),
-        count => format!(" {count} rows below 32 MiB: at most {small:.1} MiB off."),
-    };
+    let Summary { large, median, most, worst, too_low, far_too_low, .. } = Summary::of(rows);
     writeln!(
         text,
-        "\n{} rows above 32 MiB: median error {:.1} %, 90th percentile {:.1} %, worst {:.1} %; {} predicted too low, {} of \
-         them by more than 10 %.{below}\n",
-        sizes.len(),
-        at(0.5).unwrap_or(0.0),
-        at(0.9).unwrap_or(0.0),
-        at(1.0).unwrap_or(0.0),
-        under,
-        far_under,
+        "\n{large} rows above 32 MiB: median error {median:.1} %, 90th percentile {most:.1} %, worst {worst:.1} %; {too_low} \
+         predicted too low, {far_too_low} of them by more than 10 %.\n",
     )?;
     let above = |factor: f64| {
         let needed_more = |row: &&Row| !row.small() && row.measured_bytes as f64 > row.high_bytes as f64 * factor;
@@ -180,4 +174,52 @@ fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
         above(1.05),
     )?;
     Ok(())
+}
+
+/// How far the predictions of some rows are off. Percentages are of the rows above 32 MiB, of which there are `large`.
+struct Summary {
+    large: usize,
+    median: f64,
+    /// Nine rows of ten are at most so far off.
+    most: f64,
+    worst: f64,
+    too_low: usize,
+    /// By more than a tenth.
+    far_too_low: usize,
+    small: usize,
+    /// The one that is farthest off.
+    small_worst_mib: f64,
+}
+
+impl Summary {
+    fn of(rows: &[Row]) -> Summary {
+        let errors: Vec<f64> = rows.iter().filter(|row| !row.small()).map(Row::error).collect();
+        let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs() * 100.0).collect();
+        sizes.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = ((sizes.len() as f64 * share).ceil() as usize).saturating_sub(1);
+            sizes.get(place).copied().unwrap_or(0.0)
+        };
+        let small = rows.iter().filter(|row| row.small()).map(|row| row.difference_mib().abs());
+        Summary {
+            large: errors.len(),
+            median: at(0.5),
+            most: at(0.9),
+            worst: at(1.0),
+            too_low: errors.iter().filter(|&&error| error < 0.0).count(),
+            far_too_low: errors.iter().filter(|&&error| error < -0.1).count(),
+            small: small.clone().count(),
+            small_worst_mib: small.fold(0.0, f64::max),
+        }
+    }
+
+    /// A line of the table of all files.
+    fn line(&self, name: &str) -> String {
+        let Summary { large, median, most, worst, far_too_low, small, small_worst_mib, .. } = self;
+        let below = match small {
+            0 => String::new(),
+            _ => format!("{small}, at most {small_worst_mib:.1} MiB off"),
+        };
+        format!("| {name} | {large} | {median:.1} % | {most:.1} % | {worst:.1} % | {far_too_low} | {below} |")
+    }
 }

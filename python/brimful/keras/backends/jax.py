@@ -410,7 +410,8 @@ class Backend:
             return None
         # Where the device does not tell what is in use, what is left of the machine's memory is the room.
         room = limit_bytes - (self.used_bytes() or 0)
-        whole_bytes = self._whole_bytes(data)
+        far_too_large = start is not None and start * jax_sizes.FAR_TOO_LARGE <= rows
+        whole_bytes = math.inf if far_too_large else self._whole_bytes(data)
         if self.joint and whole_bytes > room:
             self.joint = False
             whole_bytes = self._whole_bytes(data)

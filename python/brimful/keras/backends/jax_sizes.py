@@ -24,6 +24,10 @@ LAP_SHARE = 1 / 16
 #: So many are begun on a GPU before the first of them is done: it has work while the host is woken up. With eight, short steps on an H200 were slower.
 GPU_AHEAD_STEPS = 4
 
+#: Where the plan says that a batch needs so many parts, it is not compiled as a whole, a choice: no plan was off by so much, compiling takes as long
+#: as for any size, and on a GPU XLA's search for the fastest kernels asks for the whole operands and says for each that there is no memory for them.
+FAR_TOO_LARGE = 8
+
 #: Programs that are compiled at most to find the size; each takes as long as the first step.
 TRIES = 4
 
