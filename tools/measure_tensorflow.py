@@ -2,7 +2,7 @@
 
     python tools/measure_tensorflow.py OUT.jsonl MODELS_DIR [NAME…]
 
-Each job runs in a process of its own: three `train_on_batch` calls with `jit_compile=False`, the allocator's statistics
+Each job runs in a process of its own: `train_on_batch` calls for three updates with `jit_compile=False`, the allocator's statistics
 reset before each. A line of OUT.jsonl is one job: its settings, the parameters, the state before the first step, the peak of
 each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth table and later as archives
 without weights, compiled; they stand in `measured_models`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
@@ -57,7 +57,8 @@ def measure(name, batch, optimizer, dtype, settings, models_dir):
 
     row = {"model": name, "batch": batch, "opt": optimizer, **({"settings": settings} if settings else {}), "dtype": dtype}
     row.update(loss=loss, params=model.count_params(), before=info(), steps=[])
-    for _ in range(3):
+    # Three updates, where several batches make one.
+    for _ in range(3 * settings.get("gradient_accumulation_steps", 1)):
         tf.config.experimental.reset_memory_stats("CPU:0")
         model.train_on_batch(x, y)
         row["steps"].append(info())

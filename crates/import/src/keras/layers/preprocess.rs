@@ -261,15 +261,22 @@ pub(super) fn pass_through<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Valu
     Ok(Value::List(cx.inputs().into_iter().map(Value::Tensor).collect()))
 }
 
-/// Results of the image's size that are alive at once in an augmentation, by its code.
-fn live_copies(class: &str) -> u32 {
-    match class {
+/// Further results of the image's size that are alive at once in an augmentation, by its code; those of the classes without any, of two flips and
+/// of colours that are turned were seen in TensorFlow's log.
+fn live_copies(cx: &Cx<'_, '_>) -> u32 {
+    match cx.def.class.as_str() {
+        // One after the other.
+        "RandomFlip" => u32::from(cx.text("mode").unwrap_or("horizontal_and_vertical") == "horizontal_and_vertical"),
+        // Sampled at shifted places by one kernel.
+        "RandomRotation" | "RandomTranslation" | "RandomZoom" | "RandomShear" | "RandomPerspective" => 0,
+        // The noise that replaces a part, and the picture in grey, become the result.
+        "RandomErasing" | "RandomGrayscale" => 0,
         // One pass over the image.
-        "RandomFlip" | "RandomInvert" | "RandomBrightness" | "Solarization" | "RandomGrayscale" => 2,
-        "RandomContrast" | "RandomPosterization" | "AutoContrast" | "RandomErasing" | "MixUp" | "CutMix" => 3,
-        // Through another colour space, or sampled at shifted places.
-        "RandomHue" | "RandomSaturation" | "RandomColorDegeneration" | "RandomSharpness" | "Equalization" => 4,
-        "RandomRotation" | "RandomTranslation" | "RandomZoom" | "RandomShear" | "RandomPerspective" => 4,
+        "RandomInvert" | "RandomBrightness" | "RandomContrast" | "Solarization" => 1,
+        // Through another colour space.
+        "RandomHue" | "RandomSaturation" => 2,
+        "RandomPosterization" | "AutoContrast" | "MixUp" | "CutMix" => 3,
+        "RandomColorDegeneration" | "RandomSharpness" | "Equalization" => 4,
         "RandomGaussianBlur" | "RandomElasticTransform" => 4,
         // Several augmentations, one after the other or side by side.
         _ => 6,
@@ -280,7 +287,7 @@ fn live_copies(class: &str) -> u32 {
 pub(super) fn augment<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
     let x = cx.cast(x, cx.policy.compute)?;
-    let copies = live_copies(&cx.def.class);
+    let copies = live_copies(cx);
     match cx.def.class.as_str() {
         "AutoContrast" | "Equalization" | "ContrastLimitedAdaptiveHistogramEqualization" => {}
         // These hold ten layers with random numbers of their own.
