@@ -108,17 +108,18 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
         .map(|(folder, ending)| fixtures.join("models").join(folder).join(format!("{name}.{ending}")))
         .find(|path| path.is_file());
     let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
-    let Peak { allocated_bytes, high_bytes, .. } = predict(&path, batch, &optimizer, &precision)?;
+    let with_settings = row.get("settings").is_some();
+    let Peak { allocated_bytes, high_bytes, .. } = predict(&path, batch, &optimizer, with_settings, &precision)?;
     Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes: allocated_bytes, high_bytes })
 }
 
-/// What `brimful plan --device cpu` answers. A file that is compiled with the row's optimizer says its settings, too.
-fn predict(path: &Path, batch: u64, optimizer: &str, precision: &str) -> anyhow::Result<Peak> {
+/// What `brimful plan --device cpu` answers. The settings of the row's optimizer, where it has any, are those that the file is compiled with.
+fn predict(path: &Path, batch: u64, optimizer: &str, with_settings: bool, precision: &str) -> anyhow::Result<Peak> {
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, ..ModelChange::default() };
     let Compiled { losses, metrics, .. } = source.compiled().clone();
-    let compiled = source.compiled().optimizer.clone().filter(|compiled| compiled.name == optimizer);
+    let compiled = source.compiled().optimizer.clone().filter(|compiled| with_settings && compiled.name == optimizer);
     let device = Device::find("cpu")?.clone();
     let job = Job {
         batch,

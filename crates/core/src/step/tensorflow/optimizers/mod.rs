@@ -214,12 +214,12 @@ fn accumulate(lowering: &mut Lowering<'_>, variable: VariableId, gradient: Value
     mean
 }
 
-/// `w ← w − w · decay · rate`: it needs no gradient, so the old weights live on beside the new until backward has read them.
+/// `w ← w − w · decay · rate` (keras/src/backend/tensorflow/optimizer.py): it needs no gradient, so the old weights live on beside the new
+/// until backward has read them. In mixed precision, where backward reads a copy, nobody does, and it is done in place.
 fn weight_decay(lowering: &mut Lowering<'_>, variable: VariableId) {
     let weight = lowering.graph.read(variable, true);
     let decay = lowering.scale(weight, 0.004);
-    let decayed = lowering.sub(weight, decay);
-    lowering.graph.assign("AssignVariableOp", variable, decayed, &[]);
+    lowering.graph.assign("AssignSubVariableOp", variable, decay, &[]);
 }
 
 fn moving_average(lowering: &mut Lowering<'_>, variable: VariableId) {
