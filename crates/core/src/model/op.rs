@@ -115,8 +115,8 @@ pub enum OpKind {
     },
     /// Change of element type.
     Cast,
-    /// A term of the layer's output is added to the loss.
-    ActivityRegularization,
+    /// Terms of the layer's output are added to the loss: sums of its absolute values, of its squares, or both.
+    ActivityRegularization(super::Penalty),
     /// Nothing: the output is the input.
     Identity,
     /// The input, through which no gradient flows.

@@ -44,9 +44,9 @@ impl<'d> Cx<'_, 'd> {
         let masked = self.first_masked();
         let value = (entry.translate)(self, hints)?;
         let outputs = value.tensors();
-        if full && self.has("activity_regularizer") {
+        if let Some(penalty) = self.activity_penalty().filter(|_| full) {
             for &output in &outputs {
-                self.op_to(OpKind::ActivityRegularization, &[output], Shape::fixed(&[]), compute, &[])?;
+                self.op_to(OpKind::ActivityRegularization(penalty), &[output], Shape::fixed(&[]), compute, &[])?;
             }
         }
         if masked && entry.masks {
@@ -55,6 +55,11 @@ impl<'d> Cx<'_, 'd> {
             }
         }
         Ok(value)
+    }
+
+    /// What the layer's outputs add to the loss.
+    pub(super) fn activity_penalty(&self) -> Option<Penalty> {
+        self.get("activity_regularizer").map(penalty_of)
     }
 
     /// Whether the first argument carries a mask.

@@ -43,7 +43,7 @@ struct Lowering<'m> {
     values: Vec<Option<ValueId>>,
     variables: Vec<VariableId>,
     /// Terms that layers add to the loss: activity regularizers.
-    extra_losses: Vec<ValueId>,
+    extra_losses: Vec<(ValueId, ValueId)>,
     notes: Vec<Note>,
 }
 

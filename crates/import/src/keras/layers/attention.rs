@@ -57,13 +57,13 @@ fn project(cx: &mut Cx<'_, '_>, name: &str, x: TensorId, bound: usize, sizes: &[
         return cx.fail(format!("it cannot project {}", cx.show(&cx.shape(x))));
     };
     let bias = cx.flag("use_bias", true).then_some(made);
-    let penalty = cx.has("activity_regularizer") && name != "attention_output";
+    let penalty = cx.activity_penalty().filter(|_| name != "attention_output");
     let mut part = cx.part(name, "EinsumDense");
     let outputs: Vec<Option<u64>> =
         std::iter::repeat_n(None, free - 1).chain(sizes.iter().map(|&size| Some(size))).collect();
     let y = einsum_dense(&mut part, x, &equation, &outputs, bias.as_deref())?;
-    if penalty {
-        part.op(OpKind::ActivityRegularization, &[y], Shape::fixed(&[]), &[])?;
+    if let Some(penalty) = penalty {
+        part.op(OpKind::ActivityRegularization(penalty), &[y], Shape::fixed(&[]), &[])?;
     }
     Ok(y)
 }

@@ -1,6 +1,6 @@
 //! Dropout, noise and penalties on activations: identities at inference.
 
-use brimful_core::model::{OpKind, Shape};
+use brimful_core::model::{OpKind, Penalty, Shape};
 
 use super::super::build::Hints;
 use super::super::config;
@@ -65,6 +65,8 @@ pub(super) fn gaussian_noise<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Va
 pub(super) fn activity<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
     let y = cx.same(OpKind::Identity, x)?;
-    cx.op(OpKind::ActivityRegularization, &[y], Shape::fixed(&[]), &[])?;
+    let penalty =
+        Penalty { sizes: cx.float("l1", 0.0)? != 0.0, squares: cx.float("l2", 0.0)? != 0.0, right_angles: None };
+    cx.op(OpKind::ActivityRegularization(penalty), &[y], Shape::fixed(&[]), &[])?;
     Ok(Value::Tensor(y))
 }

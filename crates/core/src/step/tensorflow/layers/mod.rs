@@ -16,7 +16,7 @@ mod spatial;
 pub(super) use recurrent::LoopAttribute;
 
 use super::Lowering;
-use crate::model::{Op, OpKind, Reduction};
+use crate::model::{Op, OpKind, Penalty, Reduction};
 use crate::step::graph::{InPlace, Kernel, NewNode, ValueId};
 
 impl Lowering<'_> {
@@ -63,7 +63,7 @@ impl Lowering<'_> {
                 let dtype = self.model.tensor(op.outputs[0]).dtype;
                 self.cast(x, dtype)
             }
-            OpKind::ActivityRegularization => self.activity(x),
+            OpKind::ActivityRegularization(penalty) => self.activity(x, *penalty),
             OpKind::Identity => x,
             OpKind::StopGradient => self.graph.stop_gradient(x),
             OpKind::Filled => {
@@ -111,12 +111,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// `activity_regularizer`: the squares of the output are summed into the loss.
-    fn activity(&mut self, x: ValueId) -> ValueId {
+    /// `activity_regularizer`: what is summed of the output is part of the loss.
+    fn activity(&mut self, x: ValueId, penalty: Penalty) -> ValueId {
         if self.training() {
-            let squares = self.unary("Square", x);
-            let total = self.reduce("Sum", squares, crate::model::Shape::fixed(&[]));
-            self.extra_losses.push(total);
+            let terms = self.penalty_terms(x, penalty);
+            self.extra_losses.extend(terms);
         }
         x
     }

@@ -123,10 +123,7 @@ impl Lowering<'_> {
             self.metrics(index, known.labels == Labels::Class, pair);
         }
         self.penalties(&mut seeds);
-        for term in std::mem::take(&mut self.extra_losses) {
-            let one = self.constant(1.0, term);
-            seeds.push((term, one));
-        }
+        seeds.append(&mut self.extra_losses);
         seeds
     }
 
