@@ -65,6 +65,11 @@ pub enum OpKind {
     Pad,
     /// A part of the input: cropping, slicing, centre crops.
     Slice,
+    /// Parts of the input picked along an axis by numbers that are known beforehand, in any order.
+    Take {
+        /// The axis, counted from 0 (the batch).
+        axis: usize,
+    },
     /// One tensor cut into the op's several outputs.
     Split,
     /// Spatial resizing.

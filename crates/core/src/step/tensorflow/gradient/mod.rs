@@ -239,7 +239,10 @@ impl Lowering<'_> {
             "BatchMatMulV2" => self.batch_mat_mul_gradient(&inputs, &wants, g, tape),
             "Einsum" => self.einsum_gradient(kernel, &inputs, &wants, g, tape),
             "GatherV2" => {
-                let Storage::Variable(variable) = self.graph.value(inputs[0]).storage else { return };
+                let Storage::Variable(variable) = self.graph.value(inputs[0]).storage else {
+                    let gradient = self.take_gradient(inputs[0], g, kernel);
+                    return self.give(tape, inputs[0], gradient);
+                };
                 let columns = self.graph.shape(inputs[0]).last();
                 let mut rows = self.shape(g);
                 rows.dims.pop();

@@ -49,6 +49,7 @@ impl Lowering<'_> {
             OpKind::Repeat => self.copy_op("Tile", op, &inputs),
             OpKind::Pad => self.copy_op("Pad", op, &inputs),
             OpKind::Slice => self.copy_op("Slice", op, &inputs),
+            OpKind::Take { axis } => self.take(op, *axis, x),
             OpKind::Split => return self.split(op, x),
             OpKind::Resize { interpolation, integer_factor } => self.resize(op, *interpolation, *integer_factor, x),
             OpKind::Dropout { rate, mask_elements } => self.dropout(x, *rate, *mask_elements),
