@@ -286,11 +286,13 @@ fn slice_length(slice: &Json, size: u64) -> Option<u64> {
     u64::try_from(span.max(0)).ok().map(|span| span.div_ceil(step.unsigned_abs()))
 }
 
+/// Which parts are taken along an axis other than the first may be known beforehand; elsewhere the gradient is taken for that of a slice.
 pub(super) fn take<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
     let shape = cx.shape(x);
     let Some(axis) = cx.get("axis").and_then(Json::as_int) else { return guess(cx, hints) };
     let axis = cx.axis(axis, shape.rank())?;
+    let known = matches!(cx.args.get(1, "indices"), Some(Value::Const(_)));
     let (middle, batched) = match cx.args.get(1, "indices") {
         Some(Value::Tensor(indices)) => (cx.shape(*indices).dims.into_vec(), cx.shape(*indices).batched && axis == 0),
         Some(Value::Const(json)) => (constant_dims(json), false),
@@ -302,7 +304,8 @@ pub(super) fn take<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d
     let out = Shape::new(batched || (shape.batched && axis > 0), &dims);
     let inputs = cx.args.tensors();
     let dtype = cx.dtype(x);
-    Ok(Value::Tensor(cx.op_to(OpKind::Slice, &inputs, out, dtype, &[])?))
+    let kind = if known && axis > 0 { OpKind::Take { axis } } else { OpKind::Slice };
+    Ok(Value::Tensor(cx.op_to(kind, &inputs, out, dtype, &[])?))
 }
 
 pub(super) fn take_along_axis<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
