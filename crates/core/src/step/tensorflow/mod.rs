@@ -120,6 +120,7 @@ impl Network {
         if let Some(gradients) = gradients {
             lowering.optimize(gradients);
         }
+        rewrite::fold_transpositions(&mut lowering.graph);
         rewrite::push_constants_down(&mut lowering.graph, model);
         rewrite::sort_inputs(&mut lowering.graph, model);
         let outputs = lowering.outputs();

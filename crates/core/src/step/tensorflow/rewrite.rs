@@ -85,6 +85,27 @@ pub(super) fn sort_inputs(graph: &mut Graph, model: &Model) {
     }
 }
 
+/// The mark, in a transposition's attribute, that it swaps the last two axes and no others.
+pub(super) const SWAPS_LAST_TWO: u32 = 1 << 31;
+
+/// A product reads a matrix as it is instead of its transposition, which is then needed only by others
+/// (tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, `FoldTransposeIntoMatMulStage`). The gradients of the product read
+/// so, too, as they are products; that of the transposition stays.
+pub(super) fn fold_transpositions(graph: &mut Graph) {
+    for index in 0..graph.nodes.len() {
+        if !matches!(graph.nodes[index].kernel.name, "MatMul" | "BatchMatMulV2") {
+            continue;
+        }
+        for at in 0..graph.nodes[index].inputs.len() {
+            let maker = graph.node(graph.value(graph.nodes[index].inputs[at]).producer);
+            if maker.kernel.name == "Transpose" && maker.kernel.attr & SWAPS_LAST_TWO != 0 {
+                let plain = maker.inputs[0];
+                graph.nodes[index].inputs[at] = plain;
+            }
+        }
+    }
+}
+
 /// Drops kernels whose results nobody needs: neither a variable's update nor the model's outputs (at inference).
 pub(super) fn prune(graph: &mut Graph, mode: Mode, outputs: &[ValueId]) {
     let mut needed = vec![false; graph.nodes.len()];
@@ -176,6 +197,26 @@ mod tests {
         }
         for name in ["sequential", "zebra"] {
             assert_eq!(scaled_first(name), "MatMul");
+        }
+    }
+
+    #[test]
+    fn a_product_reads_a_matrix_in_place_of_its_transposition() {
+        for (attr, folded) in [(SWAPS_LAST_TWO | 2, true), (2, false)] {
+            let mut graph = Graph::default();
+            let x = graph.feed(Shape::fixed(&[2, 4, 4]), DType::Float32);
+            let kernel = |graph: &mut Graph, name, attr, inputs: &[ValueId]| {
+                let (kernel, output) = (Kernel { name, attr }, (Shape::fixed(&[2, 4, 4]), DType::Float32));
+                let (in_place, scratch, work) = (InPlace::No, vec![], Size::ZERO);
+                graph.add(NewNode { kernel, inputs, output, in_place, scratch, work, after: &[] })
+            };
+            let transposed = kernel(&mut graph, "Transpose", attr, &[x]);
+            let product = kernel(&mut graph, "BatchMatMulV2", 0, &[x, transposed]);
+            let other = kernel(&mut graph, "Neg", 0, &[transposed]);
+            fold_transpositions(&mut graph);
+            let read = |value: ValueId| *graph.node(graph.value(value).producer).inputs.last().unwrap();
+            assert_eq!(read(product), if folded { x } else { transposed });
+            assert_eq!(read(other), transposed);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Lowering<'_> {
             OpKind::Dot { axes, normalize } => self.dot(op, *axes, *normalize, &inputs),
             OpKind::Reshape => self.graph.reshape(x, self.model.tensor(op.outputs[0]).shape.clone()),
             OpKind::Permute { axes } if axes.iter().enumerate().all(|(i, &axis)| i == axis) => x,
-            OpKind::Permute { .. } => self.copy_op("Transpose", op, &inputs),
+            OpKind::Permute { axes } => self.transpose(op, axes, x),
             OpKind::Repeat => self.copy_op("Tile", op, &inputs),
             OpKind::Pad => self.copy_op("Pad", op, &inputs),
             OpKind::Slice => self.copy_op("Slice", op, &inputs),

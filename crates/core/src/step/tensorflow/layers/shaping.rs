@@ -4,6 +4,7 @@
 //! optimizer makes constants.
 
 use super::super::Lowering;
+use super::super::rewrite::SWAPS_LAST_TWO;
 use crate::model::{Op, Shape};
 use crate::step::graph::{Kernel, ValueId};
 
@@ -22,6 +23,17 @@ impl Lowering<'_> {
             };
             self.set_output(op, index, value);
         }
+    }
+
+    /// A transposition; products look for those of matrices.
+    pub(super) fn transpose(&mut self, op: &Op, axes: &[usize], x: ValueId) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let before = axes.len().saturating_sub(2);
+        let swaps =
+            axes[before..] == [before + 1, before] && axes[..before].iter().enumerate().all(|(at, &axis)| at == axis);
+        // The output tells transpositions of the same tensor apart.
+        let attr = (op.outputs[0].0.wrapping_mul(2) + 2) & !SWAPS_LAST_TWO;
+        self.copy("Transpose", &[x], shape, if swaps { attr | SWAPS_LAST_TWO } else { attr })
     }
 
     /// Parts picked along an axis. The output tells gatherings of the same tensor apart.
