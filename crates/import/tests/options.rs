@@ -368,6 +368,11 @@ fn fourier_transforms_and_functions_of_their_input_are_known() {
     assert!(transformed.notes.is_empty());
     assert_eq!(count(&transformed, &OpKind::Fourier), 4);
     assert_eq!(count(&transformed, &OpKind::Filled), 4);
+    let filtered = model("keras_measured/frequency_filters.keras");
+    assert!(filtered.notes.is_empty());
+    for inverse in [false, true] {
+        assert_eq!(count(&filtered, &OpKind::RealFourier { inverse }), 3);
+    }
     let sines = model("keras_measured/tent.keras");
     assert_eq!(count(&sines, &OpKind::Activation(Activation::Curve)), 4);
 }

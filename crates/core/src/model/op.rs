@@ -130,6 +130,12 @@ pub enum OpKind {
     Filled,
     /// A Fourier transform: the real and the imaginary part come in and go out.
     Fourier,
+    /// A Fourier transform along the last axis of real numbers: these come in, and the real and the imaginary part of the first half go
+    /// out, which determines the other. The inverse takes both parts and gives real numbers.
+    RealFourier {
+        /// From the parts to real numbers.
+        inverse: bool,
+    },
     /// A layer whose code is not known: bounded by a guess that a note explains.
     Opaque {
         /// Results of the output's size that are assumed to be kept for backward.

@@ -194,6 +194,39 @@ pub(super) fn fourier<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value
     Ok(Value::list(&cx.op_many(OpKind::Fourier, &inputs, results, &[])?))
 }
 
+/// A transform longer than its input is that of the input and zeros. A shorter one reads a part of it, and has no gradient that TensorFlow could take.
+pub(super) fn fourier_of_real<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let mut x = cx.input()?;
+    let mut shape = cx.shape(x);
+    let (length, dtype) = (shape.last(), cx.dtype(x));
+    let points = cx.optional_positive("fft_length")?.unwrap_or(length);
+    if points < length || shape.rank() < 2 {
+        return guess(cx, hints);
+    }
+    let last = shape.rank() - 1;
+    if points > length {
+        shape.dims[last] = points;
+        x = cx.op_to(OpKind::Pad, &[x], shape.clone(), dtype, &[])?;
+    }
+    shape.dims[last] = points / 2 + 1;
+    let results = vec![(shape, dtype); 2];
+    Ok(Value::list(&cx.op_many(OpKind::RealFourier { inverse: false }, &[x], results, &[])?))
+}
+
+/// Of another length than the parts have, they would be cut or filled up first.
+pub(super) fn fourier_to_real<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
+    let inputs = cx.args.tensors();
+    let [real, imaginary] = inputs[..] else { return guess(cx, hints) };
+    let (mut shape, dtype) = (cx.shape(real), cx.dtype(real));
+    let points = cx.optional_positive("fft_length")?.unwrap_or(shape.last().saturating_sub(1).saturating_mul(2));
+    if cx.shape(imaginary) != shape || points / 2 + 1 != shape.last() || shape.rank() < 2 {
+        return guess(cx, hints);
+    }
+    let last = shape.rank() - 1;
+    shape.dims[last] = points;
+    Ok(Value::Tensor(cx.op_to(OpKind::RealFourier { inverse: true }, &inputs, shape, dtype, &[])?))
+}
+
 pub(super) fn cast<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
     let wanted = cx.text("dtype").and_then(DType::parse).unwrap_or(cx.dtype(x));

@@ -242,6 +242,8 @@ static OPS: &[OpEntry] = &[
     op("FFT", How::With(math::fourier)),
     op("FFT2", How::With(math::fourier)),
     op("IFFT2", How::With(math::fourier)),
+    op("IRFFT", How::With(math::fourier_to_real)),
+    op("RFFT", How::With(math::fourier_of_real)),
     op("Matmul", How::With(math::matmul)),
     op("Dot", How::With(math::matmul)),
     op("Einsum", How::With(math::einsum)),

@@ -376,6 +376,8 @@ impl Lowering<'_> {
                 self.sub(g, product)
             }
             "FFT" => self.transform(g),
+            "RFFT" => self.gradient_of_real_transform(g, shape),
+            "IRFFT" => self.gradient_to_real_transform(g, shape),
             "Real" | "Imag" => self.part_gradient(g),
             "Sum" => self.tile_to(g, &shape),
             "Mean" => {

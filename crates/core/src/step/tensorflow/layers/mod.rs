@@ -72,6 +72,8 @@ impl Lowering<'_> {
                 self.full_constant(tensor.shape.clone(), tensor.dtype)
             }
             OpKind::Fourier => return self.fourier(op, &inputs),
+            OpKind::RealFourier { inverse: false } => return self.fourier_of_real(op, x),
+            OpKind::RealFourier { inverse: true } => return self.fourier_to_real(op, &inputs),
             OpKind::Opaque { saved, live } => return self.opaque(op, &inputs, *saved, *live),
         };
         self.set_output(op, 0, result);
