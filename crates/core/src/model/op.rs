@@ -70,6 +70,11 @@ pub enum OpKind {
         /// The axis, counted from 0 (the batch).
         axis: usize,
     },
+    /// Elements picked along an axis by a tensor of numbers, one for each element of the result. Inputs: the tensor, the numbers.
+    TakeAlong {
+        /// The axis, counted from 0 (the batch), which it is not.
+        axis: usize,
+    },
     /// One tensor cut into the op's several outputs.
     Split,
     /// Spatial resizing.

@@ -312,9 +312,16 @@ pub(super) fn take_along_axis<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Resu
     let x = cx.input()?;
     let inputs = cx.args.tensors();
     let [_, indices] = inputs[..] else { return guess(cx, hints) };
-    let out = cx.shape(indices);
-    let dtype = cx.dtype(x);
-    Ok(Value::Tensor(cx.op_to(OpKind::Slice, &inputs, out, dtype, &[])?))
+    let (shape, dtype) = (cx.shape(x), cx.dtype(x));
+    let mut out = cx.shape(indices);
+    let axis = cx.get("axis").and_then(Json::as_int).map(|axis| cx.axis(axis, shape.rank())).transpose()?;
+    let Some(axis) = axis.filter(|&axis| axis > 0 && shape.rank() == out.rank() && shape.batched == out.batched) else {
+        return Ok(Value::Tensor(cx.op_to(OpKind::Slice, &inputs, out, dtype, &[])?));
+    };
+    for (at, dim) in out.dims.iter_mut().enumerate().filter(|&(at, _)| at != axis) {
+        *dim = (*dim).max(shape.dims[at]);
+    }
+    Ok(Value::Tensor(cx.op_to(OpKind::TakeAlong { axis }, &inputs, out, dtype, &[])?))
 }
 
 pub(super) fn tile<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

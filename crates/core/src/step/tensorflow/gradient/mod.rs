@@ -240,7 +240,10 @@ impl Lowering<'_> {
             "Einsum" => self.einsum_gradient(kernel, &inputs, &wants, g, tape),
             "GatherV2" => {
                 let Storage::Variable(variable) = self.graph.value(inputs[0]).storage else {
-                    let gradient = self.take_gradient(inputs[0], g, kernel);
+                    let gradient = match inputs[..] {
+                        [x, indices] => self.take_along_gradient(x, indices, g, kernel),
+                        _ => self.take_gradient(inputs[0], g, kernel),
+                    };
                     return self.give(tape, inputs[0], gradient);
                 };
                 let columns = self.graph.shape(inputs[0]).last();

@@ -50,6 +50,7 @@ impl Lowering<'_> {
             OpKind::Pad => self.copy_op("Pad", op, &inputs),
             OpKind::Slice => self.copy_op("Slice", op, &inputs),
             OpKind::Take { axis } => self.take(op, *axis, x),
+            OpKind::TakeAlong { axis } => self.take_along(op, *axis, &inputs),
             OpKind::Split => return self.split(op, x),
             OpKind::Resize { interpolation, integer_factor } => self.resize(op, *interpolation, *integer_factor, x),
             OpKind::Dropout { rate, mask_elements } => self.dropout(x, *rate, *mask_elements),

@@ -5,11 +5,14 @@
 
 use super::super::Lowering;
 use super::super::rewrite::SWAPS_LAST_TWO;
-use crate::model::{Op, Shape};
+use crate::model::{DType, Op, Shape};
 use crate::step::graph::{Kernel, ValueId};
 
 /// Axes that the attribute of a `GatherV2` can tell apart; no tensor of TensorFlow has more.
 const AXES: u32 = 256;
+
+/// The mark, in a transposition's attribute, that it swaps an axis, which the rest of the attribute tells, with the last one.
+const SWAPS_WITH_LAST: u32 = 1 << 30;
 
 impl Lowering<'_> {
     pub(super) fn split(&mut self, op: &Op, x: ValueId) {
@@ -41,6 +44,58 @@ impl Lowering<'_> {
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
         let attr = op.outputs[0].0.wrapping_mul(AXES) + (axis as u32).min(AXES - 1);
         self.copy("GatherV2", &[x], shape, attr)
+    }
+
+    /// `take_along_axis` (keras/src/backend/tensorflow/numpy.py): the numbers as 64 bits, negative ones mapped as NumPy has them, and a
+    /// gathering along the last axis, row by row.
+    pub(super) fn take_along(&mut self, op: &Op, axis: usize, inputs: &[ValueId]) -> ValueId {
+        let [x, indices, ..] = *inputs else { return self.copy_op("Slice", op, inputs) };
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let (mut whole, last) = (shape.clone(), shape.rank().saturating_sub(1));
+        let (Some(size), Some(&length)) = (whole.dims.get_mut(axis), self.graph.shape(x).dims.get(axis)) else {
+            return self.copy_op("Slice", op, inputs);
+        };
+        *size = length;
+        let mut indices = self.cast(indices, DType::Int64);
+        let mut x = x;
+        for (value, shape) in [(&mut x, whole), (&mut indices, shape.clone())] {
+            if *self.graph.shape(*value) != shape {
+                *value = self.copy("BroadcastTo", &[*value], shape, 0);
+            }
+        }
+        let (zero, length) = (self.constant(0.0, indices), self.constant(length as f64, indices));
+        let negative = self.compare("Less", indices, zero);
+        let shifted = self.add(indices, length);
+        let indices = self.select(negative, shifted, indices);
+        let [x, indices] = [x, indices].map(|value| self.swap_with_last(value, axis, last));
+        let mut rows = shape;
+        rows.dims.swap(axis, last);
+        let gathered = self.copy("GatherV2", &[x, indices], rows, 0);
+        self.swap_with_last(gathered, axis, last)
+    }
+
+    fn swap_with_last(&mut self, x: ValueId, axis: usize, last: usize) -> ValueId {
+        if axis == last {
+            return x;
+        }
+        let mut shape = self.shape(x);
+        shape.dims.swap(axis, last);
+        let of_matrices = if axis + 1 == last { SWAPS_LAST_TWO } else { 0 };
+        self.copy("Transpose", &[x], shape, of_matrices | SWAPS_WITH_LAST | (axis as u32).min(AXES - 1) << 1)
+    }
+
+    /// What was picked in each row is summed up in it. The numbers among all rows wait for nothing: they are there from the forward pass on
+    /// (array_grad.py, `_GetBatchIndices`).
+    pub(in super::super) fn take_along_gradient(
+        &mut self,
+        x: ValueId,
+        indices: ValueId,
+        gradient: ValueId,
+        taken: Kernel,
+    ) -> ValueId {
+        let shape = self.shape(x);
+        let among_all = self.unary("AddV2", indices);
+        self.copy("UnsortedSegmentSum", &[gradient, among_all], shape, taken.attr)
     }
 
     /// What was picked is summed up along the first axis: the gradient is transposed before and what comes out after it
@@ -77,16 +132,17 @@ mod tests {
     use crate::step::{Job, Mode, Processor};
     use crate::trace::Phase;
 
-    /// The kernels behind the gradient of so many parts picked from six rows, with the shapes that they make.
-    fn gradient_of_taken(count: u64) -> Vec<(&'static str, Vec<u64>)> {
-        let op = |kind, input, output, weights| Op {
+    /// What moves numbers, in the given phase, where so many parts are picked from six rows, with the shapes that it makes.
+    fn moved(kind: OpKind, count: u64, phase: Phase) -> Vec<(&'static str, Vec<u64>)> {
+        let op = |kind, inputs: &[u32], output, weights| Op {
             layer: LayerId(0),
             kind,
-            inputs: vec![TensorId(input)],
+            inputs: inputs.iter().map(|&input| TensorId(input)).collect(),
             outputs: vec![TensorId(output)],
             weights,
             compute: DType::Float32,
         };
+        let picked_from: &[u32] = if matches!(kind, OpKind::TakeAlong { .. }) { &[1, 3] } else { &[1] };
         let tensor = |rows| Tensor { shape: Shape::new(true, &[1, rows, 4]), dtype: DType::Float32 };
         let model = Model {
             layers: vec![Layer { path: "layer".to_owned(), class: "Dense".to_owned() }],
@@ -100,9 +156,14 @@ mod tests {
                 constrained: false,
                 created: 0,
             }],
-            tensors: vec![tensor(6), tensor(6), tensor(count)],
-            ops: vec![op(OpKind::Dense, 0, 1, vec![WeightId(0)]), op(OpKind::Take { axis: 1 }, 1, 2, vec![])],
-            inputs: vec![TensorId(0)],
+            tensors: vec![
+                tensor(6),
+                tensor(6),
+                tensor(count),
+                Tensor { shape: Shape::new(true, &[1, count, 1]), dtype: DType::Int32 },
+            ],
+            ops: vec![op(OpKind::Dense, &[0], 1, vec![WeightId(0)]), op(kind.clone(), picked_from, 2, vec![])],
+            inputs: vec![TensorId(0), TensorId(3)],
             outputs: vec![TensorId(2)],
             ..Model::default()
         };
@@ -116,15 +177,34 @@ mod tests {
             micro_batches: 1,
         };
         let graph = Network::new(&model, &job).graph;
-        let backward = graph.nodes.iter().filter(|node| node.phase == Phase::Backward && node.layer.is_some());
-        let kernels = backward.map(|node| (node.kernel.name, graph.shape(node.outputs[0]).dims.to_vec()));
-        kernels.filter(|(name, _)| ["Transpose", "UnsortedSegmentSum"].contains(name)).collect()
+        let nodes = graph.nodes.iter().filter(|node| node.phase == phase && node.layer.is_some());
+        let kernels = nodes.map(|node| (node.kernel.name, graph.shape(node.outputs[0]).dims.to_vec()));
+        let moving = ["Transpose", "BroadcastTo", "GatherV2", "UnsortedSegmentSum"];
+        kernels.filter(|(name, _)| moving.contains(name)).collect()
     }
 
     #[test]
     fn what_was_picked_is_summed_up_along_the_first_axis() {
         let sums = [("Transpose", vec![8, 1, 4]), ("UnsortedSegmentSum", vec![6, 1, 4]), ("Transpose", vec![1, 6, 4])];
-        assert_eq!(gradient_of_taken(8), sums);
-        assert_eq!(gradient_of_taken(1), sums[1..], "one row is transposed without a copy");
+        let gradient = |count| moved(OpKind::Take { axis: 1 }, count, Phase::Backward);
+        assert_eq!(gradient(8), sums);
+        assert_eq!(gradient(1), sums[1..], "one row is transposed without a copy");
+    }
+
+    #[test]
+    fn numbers_are_taken_along_the_last_axis() {
+        let kind = OpKind::TakeAlong { axis: 1 };
+        let forward = [
+            // One number for each row, and the same for all its columns.
+            ("BroadcastTo", vec![1, 8, 4]),
+            ("Transpose", vec![1, 4, 6]),
+            ("Transpose", vec![1, 4, 8]),
+            ("GatherV2", vec![1, 4, 8]),
+            ("Transpose", vec![1, 8, 4]),
+        ];
+        assert_eq!(moved(kind.clone(), 8, Phase::Forward), forward);
+        let backward =
+            [("Transpose", vec![1, 4, 8]), ("UnsortedSegmentSum", vec![1, 4, 6]), ("Transpose", vec![1, 6, 4])];
+        assert_eq!(moved(kind, 8, Phase::Backward), backward);
     }
 }
