@@ -362,6 +362,17 @@ fn keras_2_files_are_read_with_a_note() {
 }
 
 #[test]
+fn functions_of_whole_numbers_are_computed_once() {
+    let bonds = model("keras_measured/bonds.keras");
+    let count = |wanted: fn(&OpKind) -> bool| bonds.ops.iter().filter(|op| wanted(&op.kind)).count();
+    assert_eq!(count(|kind| *kind == OpKind::TakeAlong { axis: 1 }), 3);
+    // The numbers of the first atoms, three times the same; those of the second atoms.
+    assert_eq!(count(|kind| *kind == OpKind::Repeat), 1);
+    assert_eq!(count(|kind| *kind == OpKind::Slice), 2);
+    assert!(bonds.notes.is_empty());
+}
+
+#[test]
 fn fourier_transforms_and_functions_of_their_input_are_known() {
     let transformed = model("keras_measured/fourier.keras");
     let count = |model: &Model, kind: &OpKind| model.ops.iter().filter(|op| op.kind == *kind).count();

@@ -57,6 +57,8 @@ pub(super) struct Builder<'d> {
     /// The axis of the batch, where it is not the first.
     pub(super) moved_batches: HashMap<TensorId, usize>,
     calls: usize,
+    /// What was made by functions of whole numbers, by all that decides it.
+    pub(super) of_whole_numbers: HashMap<String, Value<'d>>,
     /// Codes and layers of the notes so far.
     noted: HashSet<(&'static str, Option<String>)>,
     /// The layers that are being called, the outermost first.
@@ -81,6 +83,7 @@ impl<'d> Builder<'d> {
             weights_of: Vec::new(),
             moved_batches: HashMap::new(),
             calls: 0,
+            of_whole_numbers: HashMap::new(),
             noted: HashSet::new(),
             place: Vec::new(),
             places: Vec::new(),

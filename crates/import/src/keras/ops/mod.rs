@@ -11,6 +11,7 @@ use brimful_core::model::{Activation, DType, Merge, OpKind, Reduction, TensorId}
 use super::build::Hints;
 use super::custom;
 use super::cx::Cx;
+use super::json::Json;
 use super::policy::Policy;
 use super::value::Value;
 use crate::error::Result;
@@ -47,7 +48,36 @@ pub(super) fn find(class: &str) -> Option<&'static OpEntry> {
 /// Calls a function.
 pub(super) fn call<'d>(cx: &mut Cx<'_, 'd>, entry: &'static OpEntry, hints: Hints<'d>) -> Result<Value<'d>> {
     let tensors = cx.args.tensors();
-    let compute = promote(cx, &tensors);
+    let known = of_whole_numbers(cx, &tensors);
+    if let Some(made) = known.as_ref().and_then(|call| cx.builder.of_whole_numbers.get(call)) {
+        return Ok(made.clone());
+    }
+    let made = translate(cx, entry, hints, &tensors)?;
+    if let Some(call) = known {
+        cx.builder.of_whole_numbers.insert(call, made.clone());
+    }
+    Ok(made)
+}
+
+/// What tells a call from others, if it is one of whole numbers only, which TensorFlow does not compute twice
+/// (common_subgraph_elimination.cc). Through those of other numbers gradients may flow, one for each call.
+fn of_whole_numbers(cx: &Cx<'_, '_>, tensors: &[TensorId]) -> Option<String> {
+    let floats = tensors.iter().any(|&tensor| cx.dtype(tensor).is_float());
+    if tensors.is_empty() || floats || !cx.builder.overrides.is_empty() {
+        return None;
+    }
+    let Json::Object(settings) = &cx.def.config else { return None };
+    let settings: Vec<_> = settings.iter().filter(|(key, _)| *key != "name").collect();
+    Some(format!("{} {settings:?} {:?}", cx.def.class, cx.args))
+}
+
+fn translate<'d>(
+    cx: &mut Cx<'_, 'd>,
+    entry: &'static OpEntry,
+    hints: Hints<'d>,
+    tensors: &[TensorId],
+) -> Result<Value<'d>> {
+    let compute = promote(cx, tensors);
     cx.policy = Policy { compute, variable: compute, quantized: false };
     match &entry.how {
         How::Activation(kind) => {
