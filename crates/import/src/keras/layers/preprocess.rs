@@ -89,8 +89,8 @@ pub(super) fn category_encoding<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result
     let one_hot = cx.text("output_mode") == Some("one_hot");
     let shape = encoded(&cx.shape(x), depth, !one_hot);
     let dtype = cx.policy.compute;
-    // Tokens are counted by one kernel, `DenseBincount`, straight into its result.
-    let kind = OpKind::Preprocess { live_copies: u32::from(one_hot), training_only: false };
+    // Tokens are counted by one kernel, `DenseBincount`, or laid out by another, `OneHot`, straight into its result.
+    let kind = OpKind::Preprocess { live_copies: 0, training_only: false };
     Ok(Value::Tensor(cx.op_to(kind, &[x], shape, dtype, &[])?))
 }
 
@@ -167,18 +167,12 @@ pub(super) fn hashed_crossing<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<V
     let inputs = cx.inputs();
     let Some(&first) = inputs.first() else { return cx.fail("it is called without a list of tensors") };
     let mut shape = cx.shape(first);
-    let mut dtype = DType::Int64;
+    let (mut dtype, mut live_copies) = (DType::Int64, 1);
     if cx.text("output_mode") == Some("one_hot") {
         shape = encoded(&shape, cx.positive("num_bins")?, false);
-        dtype = DType::Float32;
+        (dtype, live_copies) = (DType::Float32, 0);
     }
-    Ok(Value::Tensor(cx.op_to(
-        OpKind::Preprocess { live_copies: 1, training_only: false },
-        &inputs,
-        shape,
-        dtype,
-        &[],
-    )?))
+    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies, training_only: false }, &inputs, shape, dtype, &[])?))
 }
 
 pub(super) fn text_vectorization<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {

@@ -393,14 +393,16 @@ pub(super) fn pad<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>
     moved(cx, OpKind::Pad, shape)
 }
 
+/// One kernel writes its result; it takes numbers of 64 bits.
 pub(super) fn one_hot<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<'d>> {
     let x = cx.input()?;
+    let x = cx.cast(x, DType::Int64)?;
     let mut shape = cx.shape(x);
     let classes = cx.positive("num_classes")?;
     let axis = cx.axis(cx.int("axis", -1)?, shape.rank() + 1)?;
     shape.dims.insert(axis, classes);
     let dtype = cx.text("dtype").and_then(DType::parse).unwrap_or(DType::Float32);
-    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 1, training_only: false }, &[x], shape, dtype, &[])?))
+    Ok(Value::Tensor(cx.op_to(OpKind::Preprocess { live_copies: 0, training_only: false }, &[x], shape, dtype, &[])?))
 }
 
 pub(super) fn resize<'d>(cx: &mut Cx<'_, 'd>, hints: Hints<'d>) -> Result<Value<'d>> {
