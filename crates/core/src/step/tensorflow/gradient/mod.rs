@@ -43,7 +43,8 @@ pub(super) type Gradients = BTreeMap<VariableId, Gradient>;
 struct Tape {
     /// Gradients that have arrived at each value.
     arrived: Vec<SmallVec<[ValueId; 4]>>,
-    rows: BTreeMap<VariableId, (ValueId, ValueId)>,
+    /// Rows and their indices, of each look-up.
+    rows: BTreeMap<VariableId, Vec<[ValueId; 2]>>,
 }
 
 impl Lowering<'_> {
@@ -79,15 +80,22 @@ impl Lowering<'_> {
                 self.node_gradient(node, &incoming, &mut tape);
             }
         }
-        for (variable, (values, indices)) in tape.rows {
+        for (variable, looked_up) in tape.rows {
+            self.graph.layer = self.graph.variables[variable.0 as usize].layer;
             let rows = match gradients.get(&variable) {
                 // A table that is also read as a whole: by a regularizer, or by a tied output layer.
                 Some(&Gradient::Dense(dense)) => {
                     let shape = self.graph.variables[variable.0 as usize].shape.clone();
-                    let summed = self.copy("UnsortedSegmentSum", &[values, indices], shape, 0);
-                    Gradient::Dense(self.sum_of(&[dense, summed]))
+                    let mut terms = vec![dense];
+                    for [values, indices] in looked_up {
+                        terms.push(self.copy("UnsortedSegmentSum", &[values, indices], shape.clone(), 0));
+                    }
+                    Gradient::Dense(self.sum_of(&terms))
                 }
-                _ => Gradient::Rows { values, indices },
+                _ => {
+                    let [values, indices] = self.rows_together(&looked_up);
+                    Gradient::Rows { values, indices }
+                }
             };
             gradients.insert(variable, rows);
         }
@@ -253,16 +261,7 @@ impl Lowering<'_> {
                 let matrix = Shape::new(rows.batched, &[rows.elements(), columns]);
                 let values = self.graph.reshape(g, matrix);
                 let indices = self.graph.reshape(inputs[1], flat);
-                match tape.rows.get(&variable).copied() {
-                    None => {
-                        tape.rows.insert(variable, (values, indices));
-                    }
-                    Some((other_values, other_indices)) => {
-                        let values = self.concat_rows(other_values, values);
-                        let indices = self.concat_rows(other_indices, indices);
-                        tape.rows.insert(variable, (values, indices));
-                    }
-                }
+                tape.rows.entry(variable).or_default().push([values, indices]);
             }
             "Opaque" => {
                 for (&input, _) in inputs.iter().zip(&wants).filter(|&(_, &wants)| wants) {
@@ -453,9 +452,17 @@ impl Lowering<'_> {
         self.mul_ordered(g, slope)
     }
 
-    fn concat_rows(&mut self, a: ValueId, b: ValueId) -> ValueId {
-        let mut shape = self.shape(a);
-        shape.dims[0] = shape.dims[0].saturating_add(self.graph.shape(b).dims[0]);
-        self.copy("ConcatV2", &[a, b], shape, 0)
+    /// The rows of all look-ups in one table, and their indices, one behind the other: all at once (backprop_util.py,
+    /// `AggregateIndexedSlicesGradients`).
+    fn rows_together(&mut self, looked_up: &[[ValueId; 2]]) -> [ValueId; 2] {
+        if let [only] = *looked_up {
+            return only;
+        }
+        [0, 1].map(|which| {
+            let parts: Vec<ValueId> = looked_up.iter().map(|pair| pair[which]).collect();
+            let mut shape = self.shape(parts[0]);
+            shape.dims[0] = parts.iter().fold(0, |sum: u64, &part| sum.saturating_add(self.graph.shape(part).dims[0]));
+            self.copy("ConcatV2", &parts, shape, 0)
+        })
     }
 }
