@@ -32,22 +32,33 @@ pub(super) fn push_constants_down(graph: &mut Graph, model: &Model) {
         let (constant, product) = (node.inputs[0], node.inputs[1]);
         let child_id = graph.value(product).producer;
         let child = graph.node(child_id);
-        if child.kernel.name != "Mul"
+        if !matches!(child.kernel.name, "Mul" | "Silu")
             || consumers[product.0 as usize] != 1
             || !child.after.is_empty()
             || child.inputs.iter().any(|&input| graph.is_constant(input))
         {
             continue;
         }
+        let name = |input: ValueId| {
+            let maker = graph.node(graph.value(input).producer);
+            (maker.layer.map(|layer| model.layers[layer as usize].path.as_str()), maker.kernel.name)
+        };
         let (mut x, mut y) = (child.inputs[0], child.inputs[1]);
         let [of_x, of_y] = [x, y].map(|input| graph.node(graph.value(input).producer).phase == Phase::Backward);
-        if of_x != of_y && of_x == gradient_first {
+        let swapped = match of_x == of_y {
+            // Of what `silu` multiplies, in the forward pass, names are known: those of the layers and of the kernels in them.
+            true if child.kernel.name == "Silu" => name(x) < name(y),
+            true => false,
+            false => of_x == gradient_first,
+        };
+        if swapped {
             (x, y) = (y, x);
         }
         let Value { shape, dtype, differentiable, .. } = *graph.value(y);
-        let layer_and_phase = (graph.nodes[index].layer, graph.nodes[index].phase);
+        let (kernel, layer_and_phase) = (graph.nodes[index].kernel, (graph.nodes[index].layer, graph.nodes[index].phase));
         let child = &mut graph.nodes[child_id.0 as usize];
         child.inputs = smallvec::smallvec![constant, y];
+        child.kernel = kernel;
         (child.layer, child.phase) = layer_and_phase;
         let value = &mut graph.values[product.0 as usize];
         (value.shape, value.dtype, value.differentiable) = (shape, dtype, differentiable);
