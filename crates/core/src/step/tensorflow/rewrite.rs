@@ -55,7 +55,8 @@ pub(super) fn push_constants_down(graph: &mut Graph, model: &Model) {
             (x, y) = (y, x);
         }
         let Value { shape, dtype, differentiable, .. } = *graph.value(y);
-        let (kernel, layer_and_phase) = (graph.nodes[index].kernel, (graph.nodes[index].layer, graph.nodes[index].phase));
+        let (kernel, layer_and_phase) =
+            (graph.nodes[index].kernel, (graph.nodes[index].layer, graph.nodes[index].phase));
         let child = &mut graph.nodes[child_id.0 as usize];
         child.inputs = smallvec::smallvec![constant, y];
         child.kernel = kernel;
