@@ -65,6 +65,13 @@ pub enum OpKind {
     Pad,
     /// A part of the input: cropping, slicing, centre crops.
     Slice,
+    /// One of the parts that lie one behind the other along the first axis: a step, where time comes first.
+    Step {
+        /// Which one, counted from 0.
+        at: u32,
+    },
+    /// Tensors of one shape as the parts along a new first axis.
+    Stack,
     /// Parts of the input picked along an axis by numbers that are known beforehand, in any order.
     Take {
         /// The axis, counted from 0 (the batch).

@@ -121,6 +121,7 @@ impl Network {
             lowering.optimize(gradients);
         }
         rewrite::fold_transpositions(&mut lowering.graph);
+        rewrite::pass_by_what_undoes(&mut lowering.graph);
         rewrite::push_constants_down(&mut lowering.graph, model);
         rewrite::sort_inputs(&mut lowering.graph, model);
         let outputs = lowering.outputs();

@@ -3,9 +3,12 @@
 //! In: the whole graph. Out: the same graph, rewritten in place. Fusions (convolution with bias and activation) are not
 //! carried out: the unfused kernels overwrite their input, so the buffers are the same.
 
+use rustc_hash::FxHashMap;
+
+use super::gradient::FOLDED;
 use crate::model::Model;
 use crate::step::Mode;
-use crate::step::graph::{Graph, NodeId, Value, ValueId};
+use crate::step::graph::{Graph, Node, NodeId, Storage, Value, ValueId};
 use crate::trace::Phase;
 
 /// `c · (x · y)` becomes `x · (c · y)` (tensorflow/core/grappler/optimizers/constant_folding.cc, `ConstantPushDown`).
@@ -100,6 +103,12 @@ pub(super) fn sort_inputs(graph: &mut Graph, model: &Model) {
 /// The mark, in a transposition's attribute, that it swaps the last two axes and no others.
 pub(super) const SWAPS_LAST_TWO: u32 = 1 << 31;
 
+/// Whether a kernel is a transposition with this mark. One that is part of another kernel has none.
+fn swaps(node: &Node, mark: u32) -> bool {
+    let attr = node.kernel.attr;
+    node.kernel.name == "Transpose" && attr != FOLDED && attr & mark != 0
+}
+
 /// A product reads a matrix as it is instead of its transposition, which is then needed only by others
 /// (tensorflow/core/grappler/optimizers/arithmetic_optimizer.cc, `FoldTransposeIntoMatMulStage`). The gradients of the product read
 /// so, too, as they are products; that of the transposition stays.
@@ -110,10 +119,44 @@ pub(super) fn fold_transpositions(graph: &mut Graph) {
         }
         for at in 0..graph.nodes[index].inputs.len() {
             let maker = graph.node(graph.value(graph.nodes[index].inputs[at]).producer);
-            if maker.kernel.name == "Transpose" && maker.kernel.attr & SWAPS_LAST_TWO != 0 {
+            if swaps(maker, SWAPS_LAST_TWO) {
                 let plain = maker.inputs[0];
                 graph.nodes[index].inputs[at] = plain;
             }
+        }
+    }
+}
+
+/// The mark, in a transposition's attribute, that it swaps the first two axes and no others: samples and steps, around a recurrent layer.
+pub(super) const SWAPS_FIRST_TWO: u32 = 1 << 29;
+
+/// One of the parts along the first axis, where the attribute says which.
+pub(super) const STEP: &str = "StridedSlice";
+
+/// What undoes what was done right before it is passed by, and both are gone where nobody else reads the first: a swap of samples and steps
+/// behind such a swap, between two recurrent layers or two that are called for each step, forward and backward, and a step of steps that were stacked
+/// (arithmetic_optimizer.cc, `RemoveIdentityTranspose` and `RemoveStackSliceSameAxis`).
+pub(super) fn pass_by_what_undoes(graph: &mut Graph) {
+    let mut instead = FxHashMap::default();
+    for index in 0..graph.nodes.len() {
+        for input in &mut graph.nodes[index].inputs {
+            *input = *instead.get(input).unwrap_or(input);
+        }
+        let node = &graph.nodes[index];
+        for output in &node.outputs {
+            if let Storage::Alias(of) = &mut graph.values[output.0 as usize].storage {
+                *of = *instead.get(of).unwrap_or(of);
+            }
+        }
+        let Some(&input) = node.inputs.first() else { continue };
+        let before = graph.node(graph.value(input).producer);
+        let done = match node.kernel.name {
+            STEP if before.kernel.name == "Pack" => before.inputs.get(node.kernel.attr as usize),
+            _ if swaps(node, SWAPS_FIRST_TWO) && swaps(before, SWAPS_FIRST_TWO) => before.inputs.first(),
+            _ => None,
+        };
+        if let Some(&undone) = done {
+            instead.insert(node.outputs[0], undone);
         }
     }
 }
@@ -210,6 +253,48 @@ mod tests {
         for name in ["sequential", "zebra"] {
             assert_eq!(scaled_first(name), "MatMul");
         }
+    }
+
+    #[test]
+    fn a_swap_of_steps_that_undoes_the_last_one_is_passed_by() {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[4, 4, 2]), DType::Float32);
+        let kernel = |graph: &mut Graph, name, attr, input| {
+            let (kernel, output) = (Kernel { name, attr }, (Shape::fixed(&[4, 4, 2]), DType::Float32));
+            let (in_place, scratch, work) = (InPlace::No, vec![], Size::ZERO);
+            graph.add(NewNode { kernel, inputs: &[input], output, in_place, scratch, work, after: &[] })
+        };
+        let turned = kernel(&mut graph, "Transpose", SWAPS_FIRST_TWO | 2, x);
+        let back = kernel(&mut graph, "Transpose", SWAPS_FIRST_TWO | 4, turned);
+        let flat = graph.reshape(back, Shape::fixed(&[32]));
+        let last = kernel(&mut graph, "Neg", 0, back);
+        let again = kernel(&mut graph, "Transpose", SWAPS_FIRST_TWO | 6, back);
+        let other = kernel(&mut graph, "Neg", 2, again);
+        pass_by_what_undoes(&mut graph);
+        let read = |value: ValueId| graph.node(graph.value(value).producer).inputs[0];
+        assert_eq!((read(last), read(flat)), (x, x));
+        assert_eq!(graph.value(flat).storage, Storage::Alias(x));
+        assert_eq!(read(other), again, "of three swaps one is left");
+    }
+
+    #[test]
+    fn a_step_of_what_was_stacked_is_what_was_stacked_there() {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[4]), DType::Float32);
+        let kernel = |graph: &mut Graph, name, attr, inputs: &[ValueId]| {
+            let (kernel, output) = (Kernel { name, attr }, (Shape::fixed(&[4]), DType::Float32));
+            let (in_place, scratch, work) = (InPlace::No, vec![], Size::ZERO);
+            graph.add(NewNode { kernel, inputs, output, in_place, scratch, work, after: &[] })
+        };
+        let parts = ["Neg", "Exp", "Tanh"].map(|name| kernel(&mut graph, name, 0, &[x]));
+        let stack = kernel(&mut graph, "Pack", 2, &parts);
+        let step = kernel(&mut graph, STEP, 1, &[stack]);
+        let reader = kernel(&mut graph, "Sqrt", 0, &[step]);
+        let other = kernel(&mut graph, STEP, 0, &[x]);
+        let of_other = kernel(&mut graph, "Sqrt", 0, &[other]);
+        pass_by_what_undoes(&mut graph);
+        let read = |value: ValueId| graph.node(graph.value(value).producer).inputs[0];
+        assert_eq!((read(reader), read(of_other)), (parts[1], other));
     }
 
     #[test]

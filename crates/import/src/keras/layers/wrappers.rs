@@ -94,14 +94,14 @@ pub(super) fn time_distributed<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<
         cx.op_to(OpKind::Reshape, &[y], out, dtype, &[])?
     } else {
         let mut results = Vec::new();
-        for _ in 0..steps {
-            let step = cx.op_to(OpKind::Slice, &[x], each.clone(), dtype, &[])?;
+        for at in 0..steps {
+            let step = cx.op_to(OpKind::Step { at: at as u32 }, &[x], each.clone(), dtype, &[])?;
             results.push(call_inner(cx, def, step)?);
         }
         let mut out = cx.shape(results[0]);
         out.dims.insert(0, steps);
         let dtype = cx.dtype(results[0]);
-        cx.op_to(OpKind::Concat { axis: 0 }, &results, out, dtype, &[])?
+        cx.op_to(OpKind::Stack, &results, out, dtype, &[])?
     };
     let shape = cx.shape(stacked);
     let out = Shape {

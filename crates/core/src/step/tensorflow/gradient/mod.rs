@@ -228,6 +228,12 @@ impl Lowering<'_> {
                     }
                 }
             }
+            "Pack" => {
+                let gradients = self.stacked_gradients(g, &inputs, kernel.attr);
+                for (index, gradient) in gradients.into_iter().enumerate().filter(|&(index, _)| wants[index]) {
+                    self.give(tape, inputs[index], gradient);
+                }
+            }
             "Elementwise" => {
                 let product = if kernel.attr & 1 == 1 { self.mul_ordered(g, y) } else { self.unary("Mul", g) };
                 for (&input, _) in inputs.iter().zip(&wants).filter(|&(_, &wants)| wants) {
@@ -408,7 +414,6 @@ impl Lowering<'_> {
             "Slice" | "StridedSlice" => self.copy("Pad", &[g], shape, kernel.attr),
             "TensorListFromTensor" => self.copy("TensorListStack", &[g], shape, kernel.attr),
             "TensorListStack" => self.stack_gradient(g),
-            "Pack" => self.copy("Unpack", &[g], shape, kernel.attr),
             "MaxPool" | "MaxPool3D" => self.max_pool_gradient(name, x, y, g, kernel),
             "AvgPool" | "AvgPool3D" => self.copy("AvgPoolGrad", &[g], shape, kernel.attr),
             "ResizeNearestNeighbor" => self.copy("ResizeNearestNeighborGrad", &[g], shape, kernel.attr),

@@ -49,6 +49,8 @@ impl Lowering<'_> {
             OpKind::Repeat => self.copy_op("Tile", op, &inputs),
             OpKind::Pad => self.copy_op("Pad", op, &inputs),
             OpKind::Slice => self.copy_op("Slice", op, &inputs),
+            OpKind::Step { at } => self.step(op, *at, x),
+            OpKind::Stack => self.copy_op("Pack", op, &inputs),
             OpKind::Take { axis } => self.take(op, *axis, x),
             OpKind::TakeAlong { axis } => self.take_along(op, *axis, &inputs),
             OpKind::Split => return self.split(op, x),

@@ -4,6 +4,7 @@
 //! not simulated; its scratch is that of one step.
 
 use super::super::convolution::Geometry;
+use super::super::rewrite::SWAPS_FIRST_TWO;
 use super::super::{Attribute, Lowering};
 use crate::bytes::Size;
 use crate::model::{Conv, DType, Op, Rnn, RnnCell, Shape};
@@ -78,7 +79,7 @@ impl Lowering<'_> {
         let list = if fused {
             x
         } else {
-            let turned = self.copy("Transpose", &[x], sequence.clone(), 2);
+            let turned = self.copy("Transpose", &[x], sequence.clone(), SWAPS_FIRST_TWO | 2);
             self.copy("TensorListFromTensor", &[turned], sequence.clone(), op.outputs[0].0 + 1)
         };
         let gates = gates(&rnn.cell);
@@ -141,7 +142,7 @@ impl Lowering<'_> {
             // Outputs are stacked from the list (and, as a sequence, turned back to batch-major).
             let stacked = self.copy("TensorListStack", &[saved], shape.clone(), attr * 8 + index as u32);
             let value = if index == 0 && rnn.return_sequences && !fused {
-                self.copy("Transpose", &[stacked], shape, attr * 8 + 1)
+                self.copy("Transpose", &[stacked], shape, SWAPS_FIRST_TWO | (attr * 8 + 1))
             } else {
                 stacked
             };

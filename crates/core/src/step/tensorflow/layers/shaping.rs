@@ -4,12 +4,15 @@
 //! optimizer makes constants.
 
 use super::super::Lowering;
-use super::super::rewrite::SWAPS_LAST_TWO;
+use super::super::rewrite::{STEP, SWAPS_FIRST_TWO, SWAPS_LAST_TWO};
 use crate::model::{DType, Op, Shape};
-use crate::step::graph::{Kernel, ValueId};
+use crate::step::graph::{Kernel, Storage, ValueId};
 
 /// Axes that the attribute of a `GatherV2` can tell apart; no tensor of TensorFlow has more.
 const AXES: u32 = 256;
+
+/// Bytes: `EIGEN_MAX_ALIGN_BYTES`.
+const ALIGNMENT: u64 = 64;
 
 /// The mark, in a transposition's attribute, that it swaps an axis, which the rest of the attribute tells, with the last one.
 const SWAPS_WITH_LAST: u32 = 1 << 30;
@@ -28,15 +31,65 @@ impl Lowering<'_> {
         }
     }
 
-    /// A transposition; products look for those of matrices.
+    /// A transposition; products look for those of matrices, others for those of samples and steps.
     pub(super) fn transpose(&mut self, op: &Op, axes: &[usize], x: ValueId) -> ValueId {
         let shape = self.model.tensor(op.outputs[0]).shape.clone();
-        let before = axes.len().saturating_sub(2);
-        let swaps =
-            axes[before..] == [before + 1, before] && axes[..before].iter().enumerate().all(|(at, &axis)| at == axis);
+        let swaps = |first: usize| {
+            axes.iter().enumerate().all(|(at, &axis)| {
+                axis == if at == first {
+                    at + 1
+                } else if at == first + 1 {
+                    first
+                } else {
+                    at
+                }
+            })
+        };
+        let mut marks = 0;
+        if axes.len() >= 2 {
+            marks |= if swaps(axes.len() - 2) { SWAPS_LAST_TWO } else { 0 };
+            marks |= if swaps(0) { SWAPS_FIRST_TWO } else { 0 };
+        }
         // The output tells transpositions of the same tensor apart.
-        let attr = (op.outputs[0].0.wrapping_mul(2) + 2) & !SWAPS_LAST_TWO;
-        self.copy("Transpose", &[x], shape, if swaps { attr | SWAPS_LAST_TWO } else { attr })
+        let attr = (op.outputs[0].0.wrapping_mul(2) + 2) & !(SWAPS_LAST_TWO | SWAPS_FIRST_TWO);
+        self.copy("Transpose", &[x], shape, attr | marks)
+    }
+
+    /// One of the parts along the first axis.
+    pub(super) fn step(&mut self, op: &Op, at: u32, x: ValueId) -> ValueId {
+        let shape = self.model.tensor(op.outputs[0]).shape.clone();
+        let part = self.copy(STEP, &[x], shape, at);
+        self.lies_in(part, x);
+        part
+    }
+
+    /// Says of a part along the first axis of `whole` that it is a view of it, if it begins where a buffer could (`IsDim0SliceAligned` and
+    /// `IsInnerDimsSizeAligned` in tensorflow/core/framework: on multiples of Eigen's largest alignment, that of AVX-512).
+    fn lies_in(&mut self, part: ValueId, whole: ValueId) {
+        if self.graph.size(part).at(self.job.micro_batch()).is_multiple_of(ALIGNMENT) {
+            self.graph.values[part.0 as usize].storage = Storage::Alias(whole);
+        }
+    }
+
+    /// The gradients of what was stacked: the parts of the stack's.
+    pub(in super::super) fn stacked_gradients(
+        &mut self,
+        gradient: ValueId,
+        stacked: &[ValueId],
+        attr: u32,
+    ) -> Vec<ValueId> {
+        let mut first: Option<ValueId> = None;
+        let mut parts = Vec::with_capacity(stacked.len());
+        for &value in stacked {
+            let (shape, dtype) = (self.shape(value), self.dtype(value));
+            let part = match first {
+                None => *first.insert(self.copy("Unpack", &[gradient], shape, attr)),
+                Some(first) => self.graph.add_output(first, shape, dtype),
+            };
+            self.lies_in(part, gradient);
+            parts.push(part);
+        }
+        parts
     }
 
     /// Parts picked along an axis. The output tells gatherings of the same tensor apart.
