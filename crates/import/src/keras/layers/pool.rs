@@ -119,7 +119,7 @@ fn adapted(
         let pool = Pool { kind, window, strides: vec![1; rank], padding: Padding::Valid, channels_first: false };
         let mut out = shape.clone();
         out.dims[axis] = length - long + 1;
-        joined.dims[axis] += out.dims[axis];
+        joined.dims[axis] = joined.dims[axis].saturating_add(out.dims[axis]);
         pooled.push(cx.op_to(OpKind::Pool(pool), &[x], out, dtype, &[])?);
     }
     let mut picked = shape.clone();
