@@ -1,17 +1,20 @@
 """Measures what Keras training steps really use, in TensorFlow's own BFC allocator on the CPU.
 
     python tools/measure_tensorflow.py OUT.jsonl MODELS_DIR [NAME…]
+    python tools/measure_tensorflow.py --again STARTS ROWS.jsonl [MODEL-BATCH-OPTIMIZER-DTYPE…]
 
 Each job runs in a process of its own: `train_on_batch` calls for three updates with `jit_compile=False`, the allocator's statistics
 reset before each. A line of OUT.jsonl is one job: its settings, the parameters, the state before the first step, the peak of
 each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth table and later as archives
-without weights, compiled; they stand in `measured_models`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
+without weights, compiled; they stand in `measured_models`. `--again` starts the jobs of rows that are there once more (all, or those named) and adds the
+largest peak of each start to the row, as `further_peaks`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 from measured_models import JOBS, first_job, prepare
@@ -81,9 +84,28 @@ def in_a_process_of_its_own(program, job):
     return row
 
 
+def again(starts, path, names):
+    """Adds further starts to the rows of a file."""
+    with open(path) as file:
+        rows = [json.loads(line) for line in file]
+    for row in rows:
+        job = [row["model"], row["batch"], row["opt"], row["dtype"]]
+        if names and "-".join(map(str, job)) not in names:
+            continue
+        while len(row.setdefault("further_peaks", [])) < starts:
+            with tempfile.TemporaryDirectory() as models:
+                further = json.loads(in_a_process_of_its_own(__file__, [*job, row.get("settings", {}), models]))
+            row["further_peaks"].append(max(step["peak"] for step in further["steps"]))
+        print(*job, max(step["peak"] for step in row["steps"]), row["further_peaks"], flush=True)
+        with open(path, "w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
 def main():
     if sys.argv[1] == "--child":
         return measure(*json.loads(sys.argv[2]))
+    if sys.argv[1] == "--again":
+        return again(int(sys.argv[2]), sys.argv[3], sys.argv[4:])
     out, models_dir, names = sys.argv[1], sys.argv[2], sys.argv[3:]
     for job in JOBS:
         if names and job[0] not in names:

@@ -1,5 +1,7 @@
 //! `brimful accuracy`: every measured run against its prediction.
 //!
+//! A row that was measured in several starts of the program stands for the middle one.
+//!
 //! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` (or `.keras`) under a folder of fixtures. Out: a table in Markdown: error of each row,
 //! then median, 90th percentile, worst, how many are predicted too low, and how many need more than the range has; at the end the same of all files, a line each. Rows are
 //! predicted as `plan --device cpu` does.
@@ -37,7 +39,9 @@ struct Row {
     batch: u64,
     optimizer: String,
     precision: String,
+    /// The middle of its starts.
     measured_bytes: u64,
+    starts: usize,
     predicted_bytes: u64,
     /// The upper end of the range, which a verdict uses.
     high_bytes: u64,
@@ -101,7 +105,11 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
     let batch = row["batch"].as_u64().context("no batch")?;
     let (optimizer, precision) = (text("opt")?, text("dtype")?);
     let steps = row["steps"].as_array().context("no steps")?;
-    let measured_bytes = steps.iter().filter_map(|step| step["peak"].as_u64()).max().context("no peak")?;
+    let first = steps.iter().filter_map(|step| step["peak"].as_u64()).max().context("no peak")?;
+    let further = row["further_peaks"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let mut starts: Vec<u64> = further.chain([first]).collect();
+    starts.sort_unstable();
+    let (measured_bytes, starts) = (starts[starts.len() / 2], starts.len());
     let path = ["keras", "keras_measured"]
         .iter()
         .flat_map(|folder| ["json", "keras"].map(|ending| (folder, ending)))
@@ -110,7 +118,16 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
     let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
     let with_settings = row.get("settings").is_some();
     let Peak { allocated_bytes, high_bytes, .. } = predict(&path, batch, &optimizer, with_settings, &precision)?;
-    Ok(Row { model: name, batch, optimizer, precision, measured_bytes, predicted_bytes: allocated_bytes, high_bytes })
+    Ok(Row {
+        model: name,
+        batch,
+        optimizer,
+        precision,
+        measured_bytes,
+        starts,
+        predicted_bytes: allocated_bytes,
+        high_bytes,
+    })
 }
 
 /// What `brimful plan --device cpu` answers. The settings of the row's optimizer, where it has any, are those that the file is compiled with.
@@ -156,7 +173,11 @@ fn table(text: &mut String, name: &str, rows: &[Row]) -> anyhow::Result<()> {
         };
         let Row { model, batch, optimizer, precision, .. } = row;
         let (measured, predicted) = (mib(row.measured_bytes), mib(row.predicted_bytes));
-        writeln!(text, "| {model} | {batch} | {optimizer} | {precision} | {measured:.1} | {predicted:.1} | {error} |")?;
+        let of = if row.starts > 1 { format!(" of {}", row.starts) } else { String::new() };
+        writeln!(
+            text,
+            "| {model} | {batch} | {optimizer} | {precision} | {measured:.1}{of} | {predicted:.1} | {error} |"
+        )?;
     }
     let Summary { large, median, most, worst, too_low, far_too_low, .. } = Summary::of(rows);
     writeln!(

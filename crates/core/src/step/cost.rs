@@ -15,6 +15,13 @@ pub const START_NS: u64 = 5_000;
 pub const CPU_OPERATIONS_PER_NS: u64 = 150;
 /// Bytes that a CPU reads or writes in a nanosecond.
 pub const CPU_BYTES_PER_NS: u64 = 40;
+/// A kernel that touches no more than this runs on one thread, on what the core's cache has. This and the next two were read off TensorFlow's profiler
+/// (`tools/measure_kernel_pace.py`).
+pub const CACHED_BYTES: u64 = 1_200_000;
+/// Nanoseconds that such a kernel takes at least.
+pub const CACHED_START_NS: u64 = 1_000;
+/// Bytes that it reads or writes in a nanosecond.
+pub const CACHED_BYTES_PER_NS: u64 = 100;
 
 /// `fixed + per_sample × batch`, as a real number: it is added up over thousands of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

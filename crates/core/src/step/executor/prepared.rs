@@ -11,7 +11,9 @@ use rustc_hash::FxHashMap;
 use super::successors::Dependencies;
 use crate::bytes::Size;
 use crate::model::DType;
-use crate::step::cost::{CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost};
+use crate::step::cost::{
+    CACHED_BYTES, CACHED_BYTES_PER_NS, CACHED_START_NS, CPU_BYTES_PER_NS, CPU_OPERATIONS_PER_NS, START_NS, StepCost,
+};
 use crate::step::graph::{Graph, InPlace, Node, NodeId, Storage, Value, ValueId, VariableId};
 use crate::trace::{CauseId, Causes, Phase, Role};
 
@@ -357,8 +359,10 @@ fn cost_ns(node: &Node, values: &[Flow], batch: Option<u64>) -> u64 {
         .chain(&node.outputs)
         .map(|&value| values[value.0 as usize].size.at(batch))
         .fold(0, u64::saturating_add);
-    START_NS
+    let (start_ns, bytes_per_ns) =
+        if touched <= CACHED_BYTES { (CACHED_START_NS, CACHED_BYTES_PER_NS) } else { (START_NS, CPU_BYTES_PER_NS) };
+    start_ns
         .saturating_add(node.work.at(batch) / CPU_OPERATIONS_PER_NS)
-        .saturating_add(touched / CPU_BYTES_PER_NS)
+        .saturating_add(touched / bytes_per_ns)
         .min(1 << 50)
 }

@@ -2,7 +2,7 @@
 
 use super::Execution;
 use super::prepared::{Extra, Prepared, Write};
-use super::workers::{Random, Workers};
+use super::workers::{Next, Random, Workers};
 use crate::bytes::Size;
 use crate::step::graph::{InPlace, NodeId, Storage, ValueId, VariableId};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
@@ -194,14 +194,15 @@ impl<'a> Run<'a> {
         let mut ready = Vec::new();
         let mut now = 0;
         loop {
-            while let Some((worker, node)) = workers.next(&mut random) {
+            while let Some((worker, node)) = workers.next(now, &mut random) {
                 self.start(node, &mut scratch[worker]);
                 let runs_ns = random.jitter(prepared.call(node).cost_ns);
                 let waits_ns = if self.execution.busy { random.waits(runs_ns) } else { 0 };
                 workers.start(worker, node, now + runs_ns + waits_ns);
             }
-            let Some((end, worker, node)) = workers.finish() else { break };
-            now = end;
+            let Some((then, next)) = workers.advance(now) else { break };
+            now = then;
+            let Next::Ends(worker, node) = next else { continue };
             for buffer in scratch[worker].drain(..) {
                 self.release(buffer);
             }

@@ -1,6 +1,8 @@
 //! The executor's threads: what each runs next, and what waits in its queue.
 //!
-//! In: kernels that became ready. Out: which thread takes up which kernel, and when one ends.
+//! In: kernels that became ready. Out: which thread takes up which kernel, and when one ends. A thread that has nothing to do looks around for what
+//! others have queued, then sleeps, and takes its time to wake: small kernels have often run one after the other by then
+//! (the thread pool of Eigen, `NonBlockingThreadPool.h`).
 
 use std::collections::VecDeque;
 
@@ -12,6 +14,10 @@ struct Worker {
     /// Kernels that this thread runs next, without asking the queue.
     inline: VecDeque<NodeId>,
     queue: VecDeque<NodeId>,
+    /// Since when it has nothing to do.
+    idle_since_ns: u64,
+    /// When it takes up what it has noticed in another's queue.
+    comes_ns: Option<u64>,
 }
 
 pub(super) struct Workers {
@@ -27,6 +33,20 @@ pub(super) struct Workers {
 /// For so long one of two programs that share a core runs before the other. Linux: 0.75 ms and as much again for twice the cores
 /// (`sysctl_sched_base_slice` in kernel/sched/fair.c); there are two of them where predictions were measured.
 const SLICE_NS: u64 = 1_500_000;
+
+/// So long a thread that has nothing to do looks around before it sleeps, what it takes to come while it does, and what it takes to wake: read off
+/// TensorFlow's profiler (`tools/measure_kernel_pace.py`: 25 to 46 us after a quarter of a millisecond and more).
+const LOOKS_AROUND_NS: u64 = 250_000;
+const COMES_NS: u64 = 4_000;
+const WAKES_NS: u64 = 35_000;
+
+/// What happens next.
+pub(super) enum Next {
+    /// A kernel ends on a thread.
+    Ends(usize, NodeId),
+    /// A thread comes for what others have queued.
+    Comes,
+}
 
 /// Ends after everything that runs.
 const IDLE: (u64, NodeId) = (u64::MAX, NodeId(0));
@@ -44,15 +64,15 @@ impl Workers {
         self.waiting += 1;
     }
 
-    /// An idle thread and the kernel it takes up.
+    /// An idle thread and the kernel it takes up now.
     #[inline]
-    pub(super) fn next(&mut self, random: &mut Random) -> Option<(usize, NodeId)> {
+    pub(super) fn next(&mut self, now_ns: u64, random: &mut Random) -> Option<(usize, NodeId)> {
         let first = random.below(self.workers.len());
         // After every kernel, each thread asks once in vain.
-        if self.idle == 0 || self.waiting == 0 { None } else { self.take(first) }
+        if self.idle == 0 || self.waiting == 0 { None } else { self.take(now_ns, first) }
     }
 
-    fn take(&mut self, first: usize) -> Option<(usize, NodeId)> {
+    fn take(&mut self, now_ns: u64, first: usize) -> Option<(usize, NodeId)> {
         let threads = self.workers.len();
         for offset in 0..threads {
             let index = wrapped(first + offset, threads);
@@ -61,9 +81,7 @@ impl Workers {
             }
             let worker = &mut self.workers[index];
             let own = worker.inline.pop_front().or_else(|| worker.queue.pop_front());
-            let others = || (1..threads).map(|other| wrapped(index + other, threads));
-            let node = own.or_else(|| others().find_map(|other| self.workers[other].queue.pop_back()));
-            if let Some(node) = node {
+            if let Some(node) = own.or_else(|| self.take_from_others(now_ns, index)) {
                 self.waiting -= 1;
                 return Some((index, node));
             }
@@ -71,13 +89,32 @@ impl Workers {
         None
     }
 
+    /// What an idle thread finds in the others' queues, once it has come.
+    fn take_from_others(&mut self, now_ns: u64, index: usize) -> Option<NodeId> {
+        let threads = self.workers.len();
+        let mut others = (1..threads).map(|other| wrapped(index + other, threads));
+        let full = others.find(|&other| !self.workers[other].queue.is_empty());
+        let worker = &mut self.workers[index];
+        let Some(full) = full else {
+            // Somebody else was faster: it looks around again.
+            if worker.comes_ns.is_some_and(|comes_ns| comes_ns <= now_ns) {
+                (worker.idle_since_ns, worker.comes_ns) = (now_ns, None);
+            }
+            return None;
+        };
+        let asleep = now_ns - worker.idle_since_ns > LOOKS_AROUND_NS;
+        let comes_ns = *worker.comes_ns.get_or_insert(now_ns + if asleep { WAKES_NS } else { COMES_NS });
+        if comes_ns > now_ns { None } else { self.workers[full].queue.pop_back() }
+    }
+
     pub(super) fn start(&mut self, worker: usize, node: NodeId, end: u64) {
         self.running[worker] = (end, node);
+        self.workers[worker].comes_ns = None;
         self.idle -= 1;
     }
 
-    /// The kernel that ends first: its end, its thread, itself.
-    pub(super) fn finish(&mut self) -> Option<(u64, usize, NodeId)> {
+    /// What happens first after `now_ns`, and when.
+    pub(super) fn advance(&mut self, now_ns: u64) -> Option<(u64, Next)> {
         // Of those that end together the first thread's.
         let mut worker = 0;
         for (index, (end, _)) in self.running.iter().enumerate() {
@@ -85,12 +122,19 @@ impl Workers {
                 worker = index;
             }
         }
+        let end = self.running[worker].0;
+        let comes_ns =
+            self.workers.iter().filter_map(|worker| worker.comes_ns).filter(|&comes_ns| comes_ns > now_ns).min();
+        if let Some(comes_ns) = comes_ns.filter(|&comes_ns| comes_ns < end && self.waiting > 0) {
+            return Some((comes_ns, Next::Comes));
+        }
         let (end, node) = std::mem::replace(&mut self.running[worker], IDLE);
         if (end, node) == IDLE {
             return None;
         }
         self.idle += 1;
-        Some((end, worker, node))
+        self.workers[worker].idle_since_ns = end;
+        Some((end, Next::Ends(worker, node)))
     }
 
     /// Hands out what a kernel made ready: cheap kernels and the last dear one to the same thread, the rest to its queue.
@@ -163,6 +207,41 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::Size;
+    use crate::model::{DType, Shape};
+    use crate::step::graph::{Graph, InPlace, Kernel, NewNode};
+
+    /// Two kernels read what another one of this length has made, and run 10 us each. Which thread runs the first of them, and when it begins.
+    fn second_reader(idle_ns: u64) -> (usize, u64) {
+        let mut graph = Graph::default();
+        let x = graph.feed(Shape::fixed(&[1]), DType::Float32);
+        let readers = ["Square", "Sub"].map(|name| {
+            let (kernel, output) = (Kernel { name, attr: 0 }, (Shape::fixed(&[1]), DType::Float32));
+            let (in_place, scratch, work) = (InPlace::No, vec![], Size::ZERO);
+            let made = graph.add(NewNode { kernel, inputs: &[x], output, in_place, scratch, work, after: &[] });
+            graph.value(made).producer
+        });
+        let prepared = Prepared::new(&graph, Some(1), Vec::new());
+        let (mut workers, mut random) = (Workers::new(2), Random::new(0, 0));
+        workers.start(0, NodeId(0), idle_ns);
+        let Some((mut now_ns, Next::Ends(0, _))) = workers.advance(0) else { panic!("it ends") };
+        workers.hand_out(0, &readers, &prepared);
+        assert_eq!(workers.next(now_ns, &mut random), Some((0, readers[1])));
+        workers.start(0, readers[1], now_ns + 10_000);
+        loop {
+            if let Some((worker, node)) = workers.next(now_ns, &mut random) {
+                assert_eq!(node, readers[0]);
+                return (worker, now_ns - idle_ns);
+            }
+            (now_ns, _) = workers.advance(now_ns).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_comes_too_late_for_small_kernels() {
+        assert_eq!(second_reader(LOOKS_AROUND_NS / 2), (1, COMES_NS));
+        assert_eq!(second_reader(LOOKS_AROUND_NS * 2), (0, 10_000));
+    }
 
     #[test]
     fn beside_another_program_a_kernel_waits_as_long_as_it_runs() {
