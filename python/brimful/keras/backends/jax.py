@@ -414,7 +414,7 @@ class Backend:
         whole_bytes = math.inf if far_too_large else self._whole_bytes(data)
         if self.joint and whole_bytes > room:
             self.joint = False
-            whole_bytes = self._whole_bytes(data)
+            whole_bytes = whole_bytes if far_too_large else self._whole_bytes(data)
         if self.joint and self.gives:
             self.lap_steps, self.runs_ahead = jax_sizes.laps(whole_bytes, batches.bytes_of(data), room, self.promises)
         if whole_bytes <= room:
