@@ -302,6 +302,16 @@ fn masks_travel_from_the_embedding_to_the_recurrent_layers() {
         .collect();
     // cuDNN runs the LSTM with dropout on its inputs, but not a GRU that resets before, nor recurrent dropout.
     assert_eq!(fusable, [(true, true, false), (false, false, true)]);
+    let in_one_loop: Vec<(bool, bool)> = model
+        .ops
+        .iter()
+        .filter_map(|op| match &op.kind {
+            OpKind::Rnn(rnn) => Some((rnn.on_cell, rnn.under_cell)),
+            _ => None,
+        })
+        .collect();
+    let alone = (false, false);
+    assert_eq!(in_one_loop, [alone, alone, alone, (false, true), (true, false), alone, alone]);
 }
 
 #[test]

@@ -341,6 +341,10 @@ pub struct Rnn {
     pub recurrent_dropout: bool,
     /// Whether cuDNN's fused kernel can run it (the framework's conditions on activations, bias and dropout).
     pub fusable: bool,
+    /// Each step reads what the cell below it made in the same step of the same loop.
+    pub on_cell: bool,
+    /// Each step's result goes to the cell above it in the same step of the same loop, and nowhere else.
+    pub under_cell: bool,
 }
 
 /// Recurrent cells.

@@ -1,6 +1,6 @@
 //! Recurrent layers and their cells.
 //!
-//! A stack of cells in one loop is modelled as loops one after the other. Not counted: the states that a stateful layer
+//! A stack of cells in one loop is modelled as loops one after the other, with no lists in between. Not counted: the states that a stateful layer
 //! keeps between batches.
 
 use brimful_core::model::{Activation, OpKind, Rnn, RnnCell, Shape, TensorId, WeightId};
@@ -185,6 +185,8 @@ fn loops(
             dropout: cell.dropout,
             recurrent_dropout: cell.recurrent_dropout,
             fusable: cell.fusable && !unroll,
+            on_cell: at > 0,
+            under_cell: at < last,
         };
         let outputs = cx.op_many(OpKind::Rnn(rnn), &inputs, results, &cell.weights)?;
         if let Some(op) = cx.builder.model.ops.last_mut() {
@@ -307,6 +309,8 @@ pub(super) fn cell_alone<'d>(cx: &mut Cx<'_, 'd>, _: Hints<'d>) -> Result<Value<
             dropout: cell.dropout,
             recurrent_dropout: cell.recurrent_dropout,
             fusable: false,
+            on_cell: false,
+            under_cell: false,
         };
         let outputs = cx.op_many(OpKind::Rnn(rnn), &inputs, results, &cell.weights)?;
         if let Some(op) = cx.builder.model.ops.last_mut() {

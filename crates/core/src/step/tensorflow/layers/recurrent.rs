@@ -1,7 +1,7 @@
 //! Recurrent layers: a loop over time steps whose results per step are kept in lists for the backward loop.
 //!
 //! The loop is one node: what it keeps is given per step and cell, counted in real runs' logs. The order within the loop is
-//! not simulated; its scratch is that of one step.
+//! not simulated; its scratch is that of one step. Cells on top of each other in one loop are a node each.
 
 use super::super::convolution::Geometry;
 use super::super::rewrite::SWAPS_FIRST_TWO;
@@ -28,6 +28,8 @@ pub(in crate::step::tensorflow) struct LoopAttribute {
     pub listed: bool,
     /// The steps are written out: each has kernels of its own.
     pub unrolled: bool,
+    /// Inputs are those of one step at a time: they come from the cell below.
+    pub on_cell: bool,
 }
 
 /// Results of the state's size that one step of a cell keeps for backward. LSTM: four gates, the cell state, its tanh, the
@@ -76,7 +78,9 @@ impl Lowering<'_> {
         // Rows of one sample: more than one where other dimensions were folded into the batch.
         let (batched, rows) = (sequence.batched, sequence.dims[0]);
         let fused = rnn.fusable && matches!(self.job.processor, Processor::Gpu);
-        let list = if fused {
+        // A cell hands on what it makes in the same step (keras/src/layers/rnn/stacked_rnn_cells.py, `call`): no list is made of it, and none
+        // of its gradients (`cells_together`: one list for each direction in the log, for three cells).
+        let list = if fused || rnn.on_cell {
             x
         } else {
             let turned = self.copy("Transpose", &[x], sequence.clone(), SWAPS_FIRST_TWO | 2);
@@ -112,12 +116,13 @@ impl Lowering<'_> {
             steps: rnn.steps,
             listed: !fused,
             unrolled: rnn.unroll,
+            on_cell: rnn.on_cell,
         }));
         let mut operands = vec![list];
         operands.extend(weights);
         operands.extend_from_slice(&inputs[1..]);
         let kept = if self.training() { kept_per_step(rnn) } else { 1 };
-        let steps = if self.training() || rnn.return_sequences { rnn.steps } else { 1 };
+        let steps = if self.training() || rnn.return_sequences && !rnn.under_cell { rnn.steps } else { 1 };
         let results = steps.saturating_mul(kept);
         // A loop keeps a list of small tensors. In 64 pieces the allocator leaves as few gaps as with the list itself
         // (`gru_text` at batch 256: 116 MiB; in one piece 154; measured 120), and a long sequence stays cheap to simulate.
@@ -139,6 +144,11 @@ impl Lowering<'_> {
         self.keep_parts_of_weights(rnn, &operands, saved);
         for (index, &output) in op.outputs.iter().enumerate() {
             let shape = self.model.tensor(output).shape.clone();
+            if index == 0 && rnn.under_cell {
+                let handed_on = self.graph.reshape(saved, shape);
+                self.set_output(op, index, handed_on);
+                continue;
+            }
             // Outputs are stacked from the list (and, as a sequence, turned back to batch-major).
             let stacked = self.copy("TensorListStack", &[saved], shape.clone(), attr * 8 + index as u32);
             let value = if index == 0 && rnn.return_sequences && !fused {
@@ -212,7 +222,12 @@ impl Lowering<'_> {
         g: ValueId,
     ) -> Vec<ValueId> {
         let Attribute::Loop(attribute) = self.attribute(kernel) else { return Vec::new() };
-        let zeros = (attribute.listed && self.wants_gradient(inputs[0])).then(|| self.list_of_zeros(inputs[0]));
+        let listed = attribute.listed && !attribute.on_cell;
+        let zeros = (listed && self.wants_gradient(inputs[0])).then(|| self.list_of_zeros(inputs[0]));
+        let mut shape = self.shape(inputs[0]);
+        if let (true, Some(steps)) = (attribute.on_cell, shape.dims.get_mut(1)) {
+            *steps = 1;
+        }
         let mut operands: Vec<ValueId> = zeros.into_iter().chain([g]).collect();
         operands.extend_from_slice(&self.graph.node(self.graph.value(saved).producer).outputs);
         operands.extend_from_slice(inputs);
@@ -227,7 +242,7 @@ impl Lowering<'_> {
         let first = self.graph.add(NewNode {
             kernel: Kernel { name, attr: kernel.attr },
             inputs: &operands,
-            output: (self.shape(inputs[0]), self.dtype(inputs[0])),
+            output: (shape, self.dtype(inputs[0])),
             in_place: if zeros.is_some() { InPlace::First } else { InPlace::No },
             scratch,
             work: Size {
@@ -312,6 +327,79 @@ impl Lowering<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Layer, LayerId, Loss, Model, OpKind, OptimizerConfig, Tensor, TensorId, Weight, WeightId};
+    use crate::step::tensorflow::Network;
+    use crate::step::{Job, Mode};
+
+    /// How often two plain layers, on top of each other or as cells of one loop, make a list of a sequence, a sequence of a list, and a list
+    /// of zeros.
+    fn lists(one_loop: bool) -> [usize; 3] {
+        let weight = |of: u32, name: &str, dims: [u64; 2]| Weight {
+            layer: LayerId(of),
+            name: name.to_owned(),
+            dims: dims.to_vec(),
+            dtype: DType::Float32,
+            trainable: true,
+            penalty: None,
+            constrained: false,
+            created: 0,
+        };
+        let op = |of: u32| Op {
+            layer: LayerId(of),
+            kind: OpKind::Rnn(Rnn {
+                cell: RnnCell::Simple,
+                units: 8,
+                steps: 5,
+                return_sequences: true,
+                go_backwards: false,
+                unroll: false,
+                masked: false,
+                dropout: false,
+                recurrent_dropout: false,
+                fusable: false,
+                on_cell: one_loop && of == 1,
+                under_cell: one_loop && of == 0,
+            }),
+            inputs: vec![TensorId(of)],
+            outputs: vec![TensorId(of + 1)],
+            weights: vec![WeightId(2 * of), WeightId(2 * of + 1)],
+            compute: DType::Float32,
+        };
+        let tensor = || Tensor { shape: Shape::new(true, &[1, 5, 8]), dtype: DType::Float32 };
+        let model = Model {
+            layers: ["below", "above"]
+                .map(|path| Layer { path: path.to_owned(), class: "RNN".to_owned() })
+                .into_iter()
+                .collect(),
+            weights: (0..4).map(|at| weight(at / 2, "kernel", [8, 8])).collect(),
+            tensors: (0..3).map(|_| tensor()).collect(),
+            ops: vec![op(0), op(1)],
+            inputs: vec![TensorId(0)],
+            outputs: vec![TensorId(2)],
+            ..Model::default()
+        };
+        let job = Job {
+            batch: 2,
+            optimizer: OptimizerConfig::named("sgd"),
+            losses: vec![Loss::named("mean_squared_error")],
+            metrics: vec![],
+            mode: Mode::Training,
+            processor: Processor::Cpu { threads: 2 },
+            micro_batches: 1,
+        };
+        let graph = Network::new(&model, &job).graph;
+        let count = |name| graph.nodes.iter().filter(|node| node.kernel.name == name).count();
+        assert_eq!(count("While"), 2);
+        assert_eq!(count("WhileGrad"), 2);
+        ["TensorListFromTensor", "TensorListStack", "ZerosLike"].map(count)
+    }
+
+    #[test]
+    fn cells_of_one_loop_hand_on_each_step_without_lists() {
+        // Of the three that are stacked, two are outputs and one the gradients of the inputs above.
+        assert_eq!(lists(false), [2, 3, 1]);
+        assert_eq!(lists(true), [1, 1, 0]);
+    }
 
     #[test]
     fn what_a_step_keeps_is_what_the_logs_of_real_jobs_show() {
@@ -326,6 +414,8 @@ mod tests {
             dropout: false,
             recurrent_dropout: false,
             fusable: true,
+            on_cell: false,
+            under_cell: false,
         };
         assert_eq!(kept_per_step(&plain), 7);
         assert_eq!(kept_per_step(&Rnn { masked: true, ..plain.clone() }), 8);
@@ -349,6 +439,8 @@ mod tests {
             dropout: false,
             recurrent_dropout,
             fusable: false,
+            on_cell: false,
+            under_cell: false,
         };
         assert_eq!(cut_from_weights(&gru(true, false), false, 96, 192), 0);
         assert_eq!(cut_from_weights(&gru(false, false), false, 96, 192), 192);
