@@ -173,6 +173,32 @@ def metrics_of_layers():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+def metrics_of_the_model():
+    """The same of a metric that the model updates in its own loss."""
+    (x, y), said = arrays(), []
+
+    class Measured(keras.Model):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.losses_seen = keras.metrics.Sum(name="losses_seen")
+
+        def compute_loss(self, *args, **kwargs):
+            loss = super().compute_loss(*args, **kwargs)
+            self.losses_seen.update_state(loss)
+            return loss
+
+    inputs = keras.Input((6,))
+    model = Measured(inputs, layers.Dense(1)(inputs))
+    model.compile("sgd", "mse", metrics=["mae"])
+    force(SIZE)
+    say, lines.say = lines.say, said.append
+    try:
+        brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=1, verbose=2, shuffle=False)
+    finally:
+        lines.say = say
+    return {"parts": parts_taken(model), "said": " ".join(said)}
+
+
 def warned():
     """Keras's warning that there is nothing to train is given, and none about files that nobody writes."""
     (x, y), given = arrays(), []
@@ -202,7 +228,15 @@ def losses_that_say_nothing():
     return said
 
 
-CHECKS = [masked_metrics, no_slots_without_training, methods_of_its_own, steps_of_its_own, warned, losses_that_say_nothing]
+CHECKS = [
+    masked_metrics,
+    no_slots_without_training,
+    methods_of_its_own,
+    steps_of_its_own,
+    metrics_of_the_model,
+    warned,
+    losses_that_say_nothing,
+]
 if keras.backend.backend() != "jax":
     CHECKS.append(metrics_of_layers)
 if keras.backend.backend() == "torch":

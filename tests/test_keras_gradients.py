@@ -245,6 +245,12 @@ def test_metrics_that_layers_update_are_named(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_metrics_that_the_model_updates_in_its_loss_are_named(backend):
+    found = result(backend, "metrics_of_the_model")
+    assert found["parts"] > 1 and "losses_seen/total changes whenever the model is called: once for each part" in found["said"], found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_warnings_are_keras_own(backend):
     keras_own, ours = result(backend, "warned")["given"]
     assert ours == keras_own and len(ours) == (backend != "jax")

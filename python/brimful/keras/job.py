@@ -162,10 +162,11 @@ class Job:
                 backend.set_seeds(state.varied(progress.seeds, progress.parts))
             share = (end - begin) / rows
             part = backend.part(data, begin, end)
-            before = None if self._watched else backend.others()
+            # Where predictions are not kept, the part updates the metrics.
+            before = None if self._watched else backend.others(metrics=collect)
             gradients, loss, values, predicted = backend.gradients(part, rule, share, progress.counts, progress.gradients, collect)
             if before is not None:
-                self._watch(before)
+                self._watch(before, backend.others(metrics=collect))
             if progress.parts == 0 and progress.seeds:
                 # As the whole batch would leave them, in however many parts it is taken.
                 progress.seeds_after = backend.seeds()
@@ -350,10 +351,9 @@ class Job:
             self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
         self._looked = True
 
-    def _watch(self, before: list) -> None:
-        """After the first part: whether a layer changed something of its own, which it then does once for each part."""
+    def _watch(self, before: list, after: list) -> None:
+        """After the first part: whether a layer or the model changed something of its own, which it then does once for each part."""
         self._watched = True
-        after = self.backend.others()
         changed = [name for (name, old), (_, new) in zip(before, after) if old.shape != new.shape or (old != new).any()]
         if changed:
             names = ", ".join(changed[:3])

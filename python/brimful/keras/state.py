@@ -33,13 +33,23 @@ def shared_seed() -> list:
     return [generator.state] if generator is not None and keras.backend.backend() != "jax" else []
 
 
-def others(model: Any) -> list:
-    """What a forward pass might change beside BatchNorm's averages, seeds and the model's metrics. Those of layers are updated by the layers."""
-    metrics = [variable for metric in model._get_own_metrics() for variable in metric.variables]
+def others(model: Any, metrics: bool = True) -> list:
+    """What a forward pass might change beside BatchNorm's averages, seeds and Keras's metrics. Those of layers are updated by the layers.
+
+    metrics: also those that the model holds beside what it was compiled with, which it may update in its call or its loss.
+    """
+    own = [] if metrics else model._metrics
+    metrics = [variable for metric in [*compiled_metrics(model), *own] for variable in metric.variables]
     known = {id(variable) for variable in [*seeds(model), *metrics]}
     for layer in findings.batch_norms(model):
         known |= {id(variable) for variable in layer.non_trainable_variables}
     return [variable for variable in changed_by_forward(model) if id(variable) not in known]
+
+
+def compiled_metrics(model: Any) -> list:
+    """Those that Keras updates itself."""
+    own = {id(metric) for metric in model._metrics}
+    return [metric for metric in model._get_own_metrics() if id(metric) not in own]
 
 
 def build(model: Any, data: tuple, training: bool) -> None:

@@ -369,10 +369,10 @@ class Backend:
         outputs, _ = self._call("predict", self.model.predict_step, held, data)
         return outputs
 
-    def others(self) -> list:
-        """State of layers that is neither BatchNorm's nor a seed, by its path."""
-        wanted = {id(variable) for variable in state.others(self.model)}
-        pairs = zip(self.model.non_trainable_variables, self.values["non_trainable"])
+    def others(self, metrics: bool) -> list:
+        """State that is neither BatchNorm's nor a seed, by its path; metrics: with those of the model's own."""
+        wanted = {id(variable) for variable in state.others(self.model, metrics)}
+        pairs = (pair for name in ("non_trainable", "metrics") for pair in zip(self._programs.variables(name), self.values[name]))
         return [(variable.path, jax.device_get(value)) for variable, value in pairs if id(variable) in wanted]
 
     def seeds(self) -> list:

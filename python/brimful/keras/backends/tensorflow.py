@@ -336,9 +336,9 @@ class Backend:
         finally:
             experimental.enable_tensor_float_32_execution(coarse)
 
-    def others(self) -> list:
-        """State of layers that is neither BatchNorm's nor a seed, by its path."""
-        return [(variable.path, variable.numpy()) for variable in state.others(self.model)]
+    def others(self, metrics: bool) -> list:
+        """State that is neither BatchNorm's nor a seed, by its path; metrics: with those of the model's own."""
+        return [(variable.path, variable.numpy()) for variable in state.others(self.model, metrics)]
 
     def seeds(self) -> list:
         """The states of what draws random numbers."""

@@ -262,9 +262,9 @@ class Backend:
             return pieces[0]
         return tree.map_structure(lambda *leaves: None if leaves[0] is None else torch.cat(leaves), *pieces)
 
-    def others(self) -> list:
-        """State of layers that is neither BatchNorm's nor a seed, by its path."""
-        return [(variable.path, variable.value.detach().cpu().numpy().copy()) for variable in state.others(self.model)]
+    def others(self, metrics: bool) -> list:
+        """State that is neither BatchNorm's nor a seed, by its path; metrics: with those of the model's own."""
+        return [(variable.path, variable.value.detach().cpu().numpy().copy()) for variable in state.others(self.model, metrics)]
 
     def seeds(self) -> list:
         """The states of what draws random numbers."""
