@@ -105,6 +105,41 @@ def several_outputs():
     return result
 
 
+def losses_of_ones_own():
+    """Losses that come as one number, a mean and a sum, beside Keras's own."""
+
+    def make():
+        keras.utils.set_random_seed(4)
+        inputs = keras.Input((6,))
+        hidden = layers.Dense(8, activation="relu")(inputs)
+        model = keras.Model(inputs, [layers.Dense(1, name=name)(hidden) for name in ("a", "b", "c")])
+        functions = [lambda y, p: ops.mean(ops.square(y - p)), "mae", lambda y, p: 0.01 * ops.sum(ops.square(y - p))]
+        model.compile("sgd", loss=functions, loss_weights=[1.0, 0.5, 2.0])
+        return model
+
+    x, y = arrays()
+    return compared(lambda: (x, [y, -y, 2 * y]), make, batch_size=BATCH, validation_split=0.3, kinds=("train", "test"))
+
+
+def own_loss_of_several_outputs():
+    """A model that computes its loss in its own way, out of Keras's: sums, each with a tracker."""
+
+    class Scaled(keras.Model):
+        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+            return 0.01 * super().compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
+
+    def make():
+        keras.utils.set_random_seed(4)
+        inputs = keras.Input((6,))
+        hidden = layers.Dense(8, activation="relu")(inputs)
+        model = Scaled(inputs, [layers.Dense(1, name=name)(hidden) for name in ("a", "b")])
+        model.compile("sgd", loss=[keras.losses.MeanSquaredError(reduction="sum") for _ in range(2)])
+        return model
+
+    x, y = arrays()
+    return compared(lambda: (x, [y, -y]), make, batch_size=BATCH, validation_split=0.3, kinds=("train", "test"))
+
+
 def only_losses_of_layers():
     """No targets: the loss is what the model adds itself."""
 
@@ -250,6 +285,8 @@ CHECKS = [
     metrics_part_by_part,
     validation_split,
     several_outputs,
+    losses_of_ones_own,
+    own_loss_of_several_outputs,
     only_losses_of_layers,
     callbacks,
     shuffled,

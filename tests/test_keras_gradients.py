@@ -48,6 +48,8 @@ FIT = (
     "metrics_part_by_part",
     "validation_split",
     "several_outputs",
+    "losses_of_ones_own",
+    "own_loss_of_several_outputs",
     "only_losses_of_layers",
     "callbacks",
     "shuffled",

@@ -25,6 +25,8 @@ from brimful.fitting import CannotSplit
 #: Keras's functions are replaced for the whole process while a part is computed.
 _lock = threading.RLock()
 MEAN, SUM, COUNTED, COUPLED = "mean", "sum", "counted", "coupled"
+#: One number, which does not say how it was reduced.
+SCALAR = "scalar"
 
 
 @dataclass
@@ -133,7 +135,7 @@ def _listening(model: Any, rule: Rule, share: Any, counts: list | None) -> Itera
         own = weighted(kind, own, count, index)
         seen.values.append(own)
         seen.counts.append(count)
-        seen.kinds.append(kind if len(values.shape) or kind == COUPLED else "scalar")
+        seen.kinds.append(kind if len(values.shape) or kind == COUPLED else SCALAR)
         return own
 
     def aggregated(loss: Any) -> Any:
@@ -174,8 +176,11 @@ def untracked(model: Any) -> Iterator[list]:
 def part_loss(model: Any, rule: Rule, x: Any, y: Any, y_pred: Any, weights: Any, training: bool, share: Any, counts: list) -> tuple:
     """What a part contributes to the loss of the whole batch, and the same for each of the compiled losses."""
     if rule.whole is not None:
-        loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
-        return (loss if rule.whole == SUM else loss * _as(share, loss)), []
+        with listening(model, Rule()) as seen:
+            loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
+        kinds = [rule.whole if kind == SCALAR else kind for kind in seen.kinds]
+        values = [value if kind == SUM else value * _as(share, value) for kind, value in zip(kinds, seen.values)]
+        return (loss if rule.whole == SUM else loss * _as(share, loss)), values
     with listening(model, rule, share, counts) as seen:
         loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=training)
     if rule.layer_count is not None and len(seen.layers) != rule.layer_count:
