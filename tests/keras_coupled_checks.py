@@ -204,6 +204,47 @@ def root_of_the_mean():
     return trained(model_with(loss=lambda y, p: ops.sqrt(ops.mean(ops.square(y - p)))))
 
 
+class Sampling(layers.Layer):
+    """The noise of a variational autoencoder, which it has without training, too."""
+
+    def __init__(self):
+        super().__init__(name="sampling")
+        self.seed_generator = keras.random.SeedGenerator(4)
+
+    def call(self, x):
+        noisy = x + 0.1 * keras.random.normal(ops.shape(x), seed=self.seed_generator)
+        self.add_loss(0.01 * ops.mean(ops.square(noisy)))
+        return noisy
+
+
+def autoencoder_with_noise():
+    """Noise is no reason to say that samples depend on each other."""
+    model = model_with(Sampling())
+    result = trained(model)
+    brimful.keras.predict(model, arrays()[0], batch_size=ROWS, verbose=0)
+    return {**result, "predicted": parts_taken(model, "predict")}
+
+
+def noise_and_coupling():
+    """Noise does not hide that they do."""
+    return trained(model_with(Sampling(), Centred()))
+
+
+def noise_of_the_frameworks_own():
+    """Nobody can say what samples do to each other then, and nobody does."""
+    if keras.backend.backend() == "torch":
+        import torch
+
+        noise = torch.randn_like
+    else:
+        import tensorflow as tf
+
+        def noise(x):
+            return tf.random.normal(tf.shape(x))
+
+    return trained(model_with(layers.Lambda(lambda x: x + noise(x), output_shape=(5,))))
+
+
 def must_not_split():
     """When the batch does not fit, it is said why it is not taken in parts; the job does not go on with another result."""
     model = model_with(loss=contrastive)
@@ -239,6 +280,10 @@ CHECKS = [
     scalar_loss_with_weights,
     own_loss_with_weights,
     root_of_the_mean,
+    autoencoder_with_noise,
+    noise_and_coupling,
     must_not_split,
     nothing_to_say,
 ]
+if keras.backend.backend() != "jax":
+    CHECKS.append(noise_of_the_frameworks_own)

@@ -22,6 +22,10 @@ class Finding:
     splits: bool = True
 
 
+#: What parts draw.
+DRAWS = "draws random numbers: the parts draw others than the whole batch would, equal in distribution only"
+
+
 def batch_norms(model: Any) -> list:
     """Layers that normalise by the statistics of the batch in training."""
     return [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable]
@@ -68,8 +72,7 @@ def look(model: Any) -> list[Finding]:
         found.append(Finding("batch_norm", text))
     random = [layer for layer in layers if _draws(layer)]
     if random:
-        text = f"{_names(random)} draws random numbers: the parts draw others than the whole batch would, equal in distribution only"
-        found.append(Finding("random", text))
+        found.append(Finding("random", f"{_names(random)} {DRAWS}"))
     spectral = [layer for layer in layers if isinstance(layer, keras.layers.SpectralNormalization)]
     if spectral:
         text = f"{_names(spectral)} changes its weights whenever it is called, so once for each part instead of once for the batch"

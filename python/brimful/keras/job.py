@@ -348,7 +348,10 @@ class Job:
         self.least = 2 if findings.batch_norms(self.model) else 1
         self.forbidden = next((found for found in self.findings if not found.splits), None)
         if self.forbidden is None and rows > 1:
-            self.rule, self.forbidden = probe.found_out(self.backend, self.model, data)
+            self.rule, found = probe.found_out(self.backend, self.model, data)
+            self.forbidden = found if found is not None and not found.splits else None
+            if found is not None and found.splits and found.code not in {each.code for each in self.findings}:
+                self.findings.append(found)
         self._looked = True
 
     def _watch(self, before: list, after: list) -> None:

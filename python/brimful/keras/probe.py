@@ -7,20 +7,22 @@ only (BatchNorm: `findings` knows it).
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 from keras import ops, tree
+from keras.src.backend import random
 from keras.src.trainers.trainer import Trainer
 
 from brimful.fitting import DoesNotFit, failure
 from brimful.fitting.failure import first_line, is_out_of_memory
 
 from . import batches
-from .findings import Finding
-from .terms import COUNTED, COUPLED, MEAN, SUM, Rule, listening, part_counts
+from .findings import DRAWS, Finding
+from .terms import COUNTED, COUPLED, MEAN, SCALAR, SUM, Rule, listening, part_counts
 
 #: Samples that are tried, and where they are divided: unequal, or a mean of means would pass; one of them alone, which differs most
 #: from the others (the root of a mean over two and five is next to a mean of roots).
@@ -33,6 +35,39 @@ COARSE = 3e-2
 #: A number that is zero however the samples are taken.
 ZERO = "zero"
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
+
+
+#: Where random numbers come from in Keras, for each backend.
+DRAWN = ("normal", "truncated_normal", "uniform")
+NOISY = "the model draws random numbers of the framework's own without training, too: whether its batch can be taken in parts could not be tried out"
+
+
+@contextlib.contextmanager
+def _drawing_nothing() -> Iterator[list[str]]:
+    """Keras's random numbers are all alike inside: what differs then differs for another reason. Gives the functions that were asked for some.
+
+    Those from a number in place of a generator stay: they are the same each time, and another row of a part has others.
+    """
+    original, asked = {name: getattr(random, name) for name in DRAWN}, []
+
+    def instead(name: str) -> Any:
+        def drawn(shape: Any, mean=0.0, stddev=1.0, minval=0.0, maxval=1.0, dtype=None, seed=None) -> Any:  # noqa: ANN001 -- Keras's own
+            if isinstance(seed, int):
+                limits = {"minval": minval, "maxval": maxval} if name == "uniform" else {"mean": mean, "stddev": stddev}
+                return original[name](shape, **limits, dtype=dtype, seed=seed)
+            asked.append(name)
+            dtype = dtype or keras.backend.floatx()
+            return ops.zeros(shape, dtype) + ops.cast((minval + maxval) / 2 if name == "uniform" else mean + stddev / 2, dtype)
+
+        return drawn
+
+    for name in DRAWN:
+        setattr(random, name, instead(name))
+    try:
+        yield asked
+    finally:
+        for name, function in original.items():
+            setattr(random, name, function)
 
 
 def _numbers(value: Any) -> Any:
@@ -57,16 +92,18 @@ class _Told:
         self.model, self.asked, self.pieces, self.shares = model, asked, pieces, shares
 
         def ask(few: tuple, pieces: list[tuple]) -> tuple:
-            whole = self._forward(few)
-            counts = part_counts(model, *whole) if rule.whole is None else []
-            terms, seen = self._terms(whole, rule)
-            self.kinds, self.may_count = seen.kinds, seen.may_count
-            parts, weighted = [], []
-            for piece, share in zip(pieces, shares):
-                part = self._forward(piece)
-                parts.append(self._terms(part, rule)[0])
-                if rule.whole is None and COUPLED not in seen.kinds:
-                    weighted.append(self._loss(part, rule, share, counts)[0])
+            with _drawing_nothing() as drawn:
+                whole = self._forward(few)
+                counts = part_counts(model, *whole) if rule.whole is None else []
+                terms, seen = self._terms(whole, rule)
+                self.kinds, self.may_count = seen.kinds, seen.may_count
+                parts, weighted = [], []
+                for piece, share in zip(pieces, shares):
+                    part = self._forward(piece)
+                    parts.append(self._terms(part, rule)[0])
+                    if rule.whole is None and COUPLED not in seen.kinds:
+                        weighted.append(self._loss(part, rule, share, counts)[0])
+            self.drew = bool(drawn)
             return counts, [terms, *parts], weighted
 
         self.counts, (whole, *parts), weighted = asked(ask, few, pieces)
@@ -78,13 +115,14 @@ class _Told:
         """The sum of the parts' losses, weighted as the rule says."""
 
         def ask(pieces: list[tuple], counts: list) -> list:
-            return [self._loss(self._forward(piece), rule, share, counts)[0] for piece, share in zip(pieces, self.shares)]
+            with _drawing_nothing():
+                return [self._loss(self._forward(piece), rule, share, counts)[0] for piece, share in zip(pieces, self.shares)]
 
         return sum(float(_numbers(loss)) for loss in self.asked(ask, self.pieces, self.counts))
 
     def _forward(self, data: tuple) -> tuple:
         x, y, weights = data
-        return x, y, self.model(x, **({"training": False} if self.model._call_has_training_arg else {})), weights
+        return x, y, _results(self.model, data), weights
 
     def _loss(self, passed: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> tuple:
         x, y, y_pred, weights = passed
@@ -134,7 +172,8 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
     few = batches.spread(data, rows)
 
     def ask(pieces: list[tuple]) -> list:
-        return [model(data[0], **({"training": False} if model._call_has_training_arg else {})) for data in pieces]
+        with _drawing_nothing():
+            return [_results(model, data) for data in pieces]
 
     try:
         whole, *parts = backend.asked(ask, [few, batches.part(few, 0, 1), batches.part(few, 1, rows)])
@@ -147,7 +186,13 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
         return Finding("fixed_batch", text, splits=False)
     if _same_rows(whole, parts, COARSE / 30):
         return None
-    return Finding("model_couples", COUPLES, splits=False)
+    return _why_not_the_same(model, backend.asked, few, COARSE / 30)
+
+
+def _tolerance(model: Any) -> float:
+    policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
+    # Losses have a type of their own; and Keras multiplies matrices of float64 in float32, except on TensorFlow.
+    return max(TOLERANCE.get(keras.backend.result_type(kind), COARSE) for kind in (policy, keras.backend.floatx()))
 
 
 def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
@@ -157,9 +202,7 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     bounds = sorted({min(bound, rows) for bound in (*BOUNDS, rows)})
     pieces = [batches.part(few, begin, end) for begin, end in zip(bounds, bounds[1:])]
     shares = [(end - begin) / rows for begin, end in zip(bounds, bounds[1:])]
-    policy = model.dtype_policy.compute_dtype if hasattr(model, "dtype_policy") else keras.backend.floatx()
-    # Losses have a type of their own; and Keras multiplies matrices of float64 in float32, except on TensorFlow.
-    tolerance = max(TOLERANCE.get(keras.backend.result_type(kind), COARSE) for kind in (policy, keras.backend.floatx()))
+    tolerance = _tolerance(model)
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
     try:
@@ -170,7 +213,8 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
     if not _same_rows(told.y_pred, list(told.y_preds), tolerance):
-        return raw, Finding("model_couples", COUPLES, splits=False)
+        return raw, _why_not_the_same(model, asked, few, tolerance)
+    drawn = Finding("random", f"the model {DRAWS}") if told.drew else None
     loss, values, layers = told.whole
     sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
     couples = Finding("loss_couples", "the loss couples the samples of a batch: the sum over parts is another loss", splits=False)
@@ -179,20 +223,20 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
             "loss_unknown", f"the loss of the samples that were tried is {loss}: how it adds up over parts is not known", False
         )
     zero = Finding("loss_unknown", "a loss is zero for the samples that were tried: how it adds up over parts is not known", splits=False)
+    # Keras puts those of the weights last, and they do not depend on the batch.
+    regularised = sum(1 for weight in model.trainable_weights if weight.regularizer is not None)
     if own_way:
         rule = Rule(whole=_behaves(loss, told.losses, shares, tolerance), sample_bytes=sample_bytes)
         if rule.whole == ZERO:
             return rule, zero
         # What divides by a mask or by weights may add up for these few samples, and not for others.
-        return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*told.kinds} else None
+        return rule, couples if rule.whole == COUPLED or {COUNTED, COUPLED} & {*told.kinds} else drawn
     # Validation may have weights where training has none.
     rule = Rule(counted=COUNTED in told.kinds or told.may_count, sample_bytes=sample_bytes)
     for index, kind in enumerate(told.kinds):
-        if kind == "scalar":
+        if kind == SCALAR:
             rule.scalars[index] = _behaves(values[index], [part[index] for part in told.values], shares, tolerance)
     rule.layer_count = len(layers)
-    # Keras puts those of the weights last, and they do not depend on the batch.
-    regularised = sum(1 for weight in model.trainable_weights if weight.regularizer is not None)
     for index, value in enumerate(layers[: len(layers) - regularised]):
         rule.layers[index] = _behaves(value, [part[index] for part in told.layers], shares, tolerance)
     found = {*rule.scalars.values(), *rule.layers.values()}
@@ -202,7 +246,24 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
         return rule, zero
     # The proof of the whole: with these weights the parts give the loss of the few samples.
     total = told.weighted if found <= {MEAN} else told.weighted_by(rule)
-    return rule, None if _close(loss, total, tolerance, 1e-6) else couples
+    return rule, drawn if _close(loss, total, tolerance, 1e-6) else couples
+
+
+def _why_not_the_same(model: Any, asked: Any, few: tuple, tolerance: float) -> Finding:
+    """Results that are others the second time, too, say nothing about what samples do to each other."""
+
+    def ask(few: tuple) -> list:
+        with _drawing_nothing():
+            return [_results(model, few), _results(model, few)]
+
+    first, second = asked(ask, few)
+    if not _same_rows(first, [second], tolerance):
+        return Finding("noisy", NOISY, splits=False)
+    return Finding("model_couples", COUPLES, splits=False)
+
+
+def _results(model: Any, data: tuple) -> Any:
+    return model(data[0], **({"training": False} if model._call_has_training_arg else {}))
 
 
 def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:
