@@ -204,6 +204,58 @@ def root_of_the_mean():
     return trained(model_with(loss=lambda y, p: ops.sqrt(ops.mean(ops.square(y - p)))))
 
 
+def masked_mean(y_true, y_pred):
+    """A mean over the targets that are there: -1 is none."""
+    there = ops.cast(ops.not_equal(y_true, -1.0), "float32")
+    return ops.sum(ops.square(y_true - y_pred) * there) / ops.maximum(ops.sum(there), 1.0)
+
+
+def labels_that_are_missing():
+    """Most samples have their labels: those that have not are among the few that are tried."""
+    x, y = arrays(40)
+    y = (y > 0).astype("float32")
+    y[29:31] = -1.0
+    return trained(model_with(loss=masked_mean), rows=40, size=10, data=(x, y))
+
+
+class OwnMaskedMean(keras.Model):
+    """The same as the model's own loss."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return masked_mean(y, y_pred)
+
+
+def masked_rows(y_true, y_pred):
+    """The same with a number for each sample, which says nothing either."""
+    there = ops.cast(ops.not_equal(y_true, -1.0), "float32")
+    return ops.mean(ops.square(y_true - y_pred) * there, axis=-1) / ops.mean(there)
+
+
+def few_samples_are_wrong():
+    """In the second batch a target is missing that none of the samples that were tried could tell of: nothing is trained with that batch."""
+    x, y = arrays(2 * ROWS)
+    y[2 * ROWS - 2] = -1.0
+    found = {}
+    for name in ("a_number", "rows", "own"):
+        inputs = keras.Input((6,))
+        models = []
+        for _ in range(2):
+            keras.utils.set_random_seed(2)
+            model = (OwnMaskedMean if name == "own" else keras.Model)(inputs, layers.Dense(3)(layers.Dense(5, activation="tanh")(inputs)))
+            model.compile(keras.optimizers.SGD(0.1), loss=masked_rows if name == "rows" else masked_mean)
+            models.append(model)
+        plain, ours = models
+        ORIGINAL["fit"](plain, x[:ROWS], y[:ROWS], batch_size=ROWS, verbose=0, shuffle=False)
+        force(SIZE)
+        text = ""
+        try:
+            brimful.keras.fit(ours, x, y, batch_size=ROWS, verbose=0, shuffle=False)
+        except CannotSplit as error:
+            text = str(error)
+        found[name] = {"said": text, "weights": difference(ours.get_weights(), plain.get_weights()), "parts": parts_taken(ours)}
+    return found
+
+
 class Sampling(layers.Layer):
     """The noise of a variational autoencoder, which it has without training, too."""
 
@@ -280,6 +332,8 @@ CHECKS = [
     scalar_loss_with_weights,
     own_loss_with_weights,
     root_of_the_mean,
+    labels_that_are_missing,
+    few_samples_are_wrong,
     autoencoder_with_noise,
     noise_and_coupling,
     must_not_split,

@@ -121,6 +121,23 @@ def losses_of_ones_own():
     return compared(lambda: (x, [y, -y, 2 * y]), make, batch_size=BATCH, validation_split=0.3, kinds=("train", "test"))
 
 
+def losses_of_ones_own_with_masks():
+    """A number for each word, of which those that are masked do not count."""
+    words = np.random.default_rng(2).integers(1, 9, (ROWS, 6))
+    words[:, 4:] = 0
+    words[::3, 2:] = 0
+
+    def make():
+        keras.utils.set_random_seed(3)
+        inside = [layers.Embedding(9, 4, mask_zero=True), layers.Dense(9)]
+        model = keras.Sequential([layers.Input((6,)), *inside])
+        loss = lambda y, p: 2.0 * keras.losses.sparse_categorical_crossentropy(y, p, from_logits=True)  # noqa: E731
+        model.compile("sgd", loss, metrics=["accuracy"])
+        return model
+
+    return compared(lambda: (words, words), make, batch_size=BATCH, validation_split=0.3, kinds=("train", "test"))
+
+
 def own_loss_of_several_outputs():
     """A model that computes its loss in its own way, out of Keras's: sums, each with a tracker."""
 
@@ -286,6 +303,7 @@ CHECKS = [
     validation_split,
     several_outputs,
     losses_of_ones_own,
+    losses_of_ones_own_with_masks,
     own_loss_of_several_outputs,
     only_losses_of_layers,
     callbacks,

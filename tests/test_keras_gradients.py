@@ -49,6 +49,7 @@ FIT = (
     "validation_split",
     "several_outputs",
     "losses_of_ones_own",
+    "losses_of_ones_own_with_masks",
     "own_loss_of_several_outputs",
     "only_losses_of_layers",
     "callbacks",
@@ -73,6 +74,7 @@ FORBIDDEN = {
     "scalar_loss_with_weights": ("loss_couples", "the loss couples the samples"),
     "own_loss_with_weights": ("loss_couples", "the loss couples the samples"),
     "root_of_the_mean": ("loss_couples", "the loss couples the samples"),
+    "labels_that_are_missing": ("loss_couples", "the loss couples the samples"),
     "noise_and_coupling": ("model_couples", "depend on the other samples"),
     "noise_of_the_frameworks_own": ("noisy", "draws random numbers of the framework's own"),
     "must_not_split": ("loss_couples", "the loss couples the samples"),
@@ -181,6 +183,16 @@ def test_what_couples_samples_is_not_split(backend, name):
     assert found["parts"] == 1 and found["codes"][-1] == code, found
     assert sentence in found["forbidden"] and "\n" not in found["forbidden"]
     assert "same gradients" not in found["said"], found["said"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_that_a_few_samples_told_nothing_of_is_not_trained_with(backend):
+    """Its loss divides by a mask: the batch before it is trained with, as Keras trains with it, and it is not."""
+    checked = result(backend, "few_samples_are_wrong")
+    for name in ("a_number", "rows", "own"):
+        found = checked[name]
+        assert "it divides by something that is not their number" in found["said"] and "\n" not in found["said"], (name, found)
+        assert found["parts"] == 3 and found["weights"] <= 1e-5, (name, found)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

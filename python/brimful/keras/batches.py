@@ -13,6 +13,9 @@ from keras.src.trainers.data_adapters import data_adapter_utils
 
 from brimful.fitting import CannotSplit
 
+#: Larger arrays are not brought to the host to find samples that differ.
+LOOKED_AT_BYTES = 64 << 20
+
 
 def rows(batch: Any) -> int:
     """How many samples a batch has."""
@@ -45,12 +48,43 @@ def _rows(leaf: Any, begin: int, end: int, total: int) -> Any:
 
 
 def spread(batch: Any, count: int) -> Any:
-    """Some samples from all over a batch: neighbours may be alike, where it is sorted."""
+    """Some samples from all over a batch: neighbours may be alike, where it is sorted. First those with the least in an array, last those
+    with the most: what a mask or a label of its own leaves out is mostly there."""
     total = rows(batch)
-    chosen = [total * index // count for index in range(count)]
-    if any(hasattr(leaf, "dense_shape") or hasattr(leaf, "row_splits") for leaf in tree.flatten(batch)):
+    if not can_choose(batch):
         return part(batch, 0, count)
-    return tree.map_structure(lambda leaf: _chosen(leaf, chosen), batch)
+    least, most = _extremes(batch, total)
+    last = most[: count // 2]
+    first = [row for row in least if row not in last][: count // 2]
+    between = [total * index // count for index in range(count)]
+    between = [row for row in dict.fromkeys([*between, *range(total)]) if row not in first and row not in last]
+    return chosen(batch, [*first, *sorted(between[: count - len(first) - len(last)]), *last])
+
+
+def chosen(batch: Any, indices: list[int]) -> Any:
+    """These samples of a batch, as copies."""
+    return tree.map_structure(lambda leaf: _chosen(leaf, indices), batch)
+
+
+def can_choose(batch: Any) -> bool:
+    """Whether samples can be had by their numbers: tensors that are sparse or ragged give neighbours only."""
+    return not any(_has_no_rows(leaf) for leaf in tree.flatten(batch))
+
+
+def _has_no_rows(leaf: Any) -> bool:
+    return hasattr(leaf, "dense_shape") or hasattr(leaf, "row_splits")
+
+
+def _extremes(batch: Any, total: int) -> tuple[list[int], list[int]]:
+    """The samples with the least and with the most in each array, targets and weights before inputs; what is no number is the most."""
+    least, most = [], []
+    for leaf in reversed([leaf for leaf in tree.flatten(batch) if leaf is not None]):
+        if len(leaf.shape) == 0 or int(leaf.shape[0]) != total or "str" in str(leaf.dtype) or bytes_of(leaf) > LOOKED_AT_BYTES:
+            continue
+        sums = np.nan_to_num(ops.convert_to_numpy(leaf).reshape(total, -1).astype("float64").sum(1), nan=np.inf)
+        least.append(int(sums.argmin()))
+        most.append(int(sums.argmax()))
+    return list(dict.fromkeys(least)), list(dict.fromkeys(most))
 
 
 def _chosen(leaf: Any, indices: list[int]) -> Any:

@@ -89,6 +89,8 @@ class Job:
         kind = self.kinds.get("train")
         if kind is None or kind.failures or rows > kind.size.asked:
             return False
+        if self.rule is not None and self.rule.doubted and kind.size.size < rows:
+            return False  # each batch is looked at before its update
         return rows <= min(kind.size.size, kind.size.good) if whole else min(rows, kind.size.size) <= kind.size.good
 
     def begin(self, data: tuple, rows: int) -> tuple[dict, int]:
@@ -173,7 +175,9 @@ class Job:
             progress.gradients = gradients
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+            progress.largest = max(progress.largest, end - begin)
             kind.size.good = max(kind.size.good, end - begin)
+        self._verify(data, rows, progress, training=True)
         logs = self._finish(data, rows, progress, collect)
         if progress.seeds:
             backend.set_seeds(progress.seeds_after)
@@ -217,7 +221,9 @@ class Job:
             loss, values, predicted = backend.test_part(part, rule, (end - begin) / rows, progress.counts, collect)
             self._add(progress, loss, values, predicted)
             progress.done, progress.parts, progress.kept, progress.again = end, progress.parts + 1, None, 0
+            progress.largest = max(progress.largest, end - begin)
             kind.size.good = max(kind.size.good, end - begin)
+        self._verify(data, rows, progress, training=False)
         progress.logs = self._finish(data, rows, progress, collect)
 
     def predict(self, data: tuple) -> Any:
@@ -258,6 +264,29 @@ class Job:
         progress.values.append(list(values))
         if predicted is not None:
             progress.predictions.append(predicted)
+
+    def _verify(self, data: tuple, rows: int, progress: Progress, training: bool) -> None:
+        """What a few samples said of a loss may not hold for others. Before the update: nothing has been trained with this batch then."""
+        rule = self.rule
+        if not rule.doubted or not progress.collect:
+            return
+        if rule.whole is None:
+            data = (None, *data[1:])
+        found = progress.values if rule.whole is None else [[loss] for loss in progress.losses]
+        kept = self.backend.keep()
+        try:
+            predictions = self.backend.concatenate(progress.predictions)
+            right = probe.holds(self.backend, rule, data, predictions, progress.largest, progress.counts, found, training)
+        except Exception as error:
+            if not failure.is_out_of_memory(error):
+                raise
+            failure.forget(error)
+            right = True
+        finally:
+            self.backend.put_back(kept)
+        if not right:
+            self.forbidden = findings.Finding("loss_couples", probe.DIVIDES, splits=False)
+            raise CannotSplit(f"the batch of {rows} cannot be taken in parts: {probe.DIVIDES}")
 
     def _finish(self, data: tuple, rows: int, progress: Progress, collect: bool) -> dict:
         """The metrics of the whole batch, when all of its parts are done."""

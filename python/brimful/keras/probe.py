@@ -17,7 +17,7 @@ from keras import ops, tree
 from keras.src.backend import random
 from keras.src.trainers.trainer import Trainer
 
-from brimful.fitting import DoesNotFit, failure
+from brimful.fitting import DoesNotFit, failure, sizing
 from brimful.fitting.failure import first_line, is_out_of_memory
 
 from . import batches
@@ -34,6 +34,11 @@ TOLERANCE = {"float64": 1e-8, "float32": 1e-5}
 COARSE = 3e-2
 #: A number that is zero however the samples are taken.
 ZERO = "zero"
+#: Where a few samples said otherwise.
+DIVIDES = (
+    "the loss is another one when its samples are taken in other parts: it divides by something that is not their number, such as a mask. "
+    "Let the loss give a number for each sample, and give the mask as sample_weight with reduction='mean_with_sample_weight'"
+)
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
 
 
@@ -95,8 +100,10 @@ class _Told:
             with _drawing_nothing() as drawn:
                 whole = self._forward(few)
                 counts = part_counts(model, *whole) if rule.whole is None else []
+                before = len(drawn)
                 terms, seen = self._terms(whole, rule)
-                self.kinds, self.may_count = seen.kinds, seen.may_count
+                self.loss_drew = len(drawn) > before
+                self.kinds, self.may_count, self.own = seen.kinds, seen.may_count, seen.own
                 parts, weighted = [], []
                 for piece, share in zip(pieces, shares):
                     part = self._forward(piece)
@@ -195,6 +202,33 @@ def _tolerance(model: Any) -> float:
     return max(TOLERANCE.get(keras.backend.result_type(kind), COARSE) for kind in (policy, keras.backend.floatx()))
 
 
+def holds(backend: Any, rule: Rule, data: tuple, y_pred: Any, size: int, counts: list, found: list[list], training: bool) -> bool:
+    """Whether what a few samples said of the loss holds for this batch: with its samples in other parts, it is the same.
+
+    y_pred: the predictions of the batch, with their masks. size: samples in the largest part. found: by part, what the losses contributed. What
+    divides by a mask, or by anything but the number of samples, has another value then, if it is not the same in all parts.
+    """
+    rows = batches.rows(data)
+    if not batches.can_choose((data, y_pred)):
+        return True
+    # No two neighbours together; of one sample alone nothing can be seen.
+    apart = -(-rows // size)
+    order = [row for first in range(apart) for row in range(first, rows, apart)]
+    again = []
+    for begin, end in sizing.parts(rows, max(size, 2)):
+        part = [batches.chosen(of, order[begin:end]) for of in (data, y_pred)]
+        values = backend.doubted(*part, rule, training, (end - begin) / rows, counts)
+        again.append([float(_numbers(value)) for value in values])
+    tolerance = min(10 * _tolerance(backend.model), COARSE)
+    for before, after in zip(zip(*found), zip(*again)):
+        before = [float(_numbers(value)) for value in before]
+        if not math.isfinite(sum(before)) and not math.isfinite(sum(after)):
+            continue
+        if not abs(sum(before) - sum(after)) <= tolerance * sum(map(abs, after)):
+            return False
+    return True
+
+
 def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
     """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
     rows = min(batches.rows(data[0]), samples)
@@ -226,7 +260,8 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     # Keras puts those of the weights last, and they do not depend on the batch.
     regularised = sum(1 for weight in model.trainable_weights if weight.regularizer is not None)
     if own_way:
-        rule = Rule(whole=_behaves(loss, told.losses, shares, tolerance), sample_bytes=sample_bytes)
+        doubted = len(layers) == regularised and not told.loss_drew
+        rule = Rule(whole=_behaves(loss, told.losses, shares, tolerance), sample_bytes=sample_bytes, doubted=doubted)
         if rule.whole == ZERO:
             return rule, zero
         # What divides by a mask or by weights may add up for these few samples, and not for others.
@@ -236,7 +271,7 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     for index, kind in enumerate(told.kinds):
         if kind == SCALAR:
             rule.scalars[index] = _behaves(values[index], [part[index] for part in told.values], shares, tolerance)
-    rule.layer_count = len(layers)
+    rule.layer_count, rule.doubted = len(layers), told.own and not told.loss_drew
     for index, value in enumerate(layers[: len(layers) - regularised]):
         rule.layers[index] = _behaves(value, [part[index] for part in told.layers], shares, tolerance)
     found = {*rule.scalars.values(), *rule.layers.values()}

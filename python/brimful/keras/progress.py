@@ -23,6 +23,8 @@ class Progress:
         self.done = 0
         self.parts = 0
         self.trying = 0
+        #: Samples in the largest part.
+        self.largest = 0
         self.again = 0
         self.pauses = 0
         self.gradients: Any = None

@@ -100,7 +100,7 @@ def say(job: Job, kind: Kind, rows: int, name: str) -> None:
     what = {"train": "", "test": "evaluating: ", "predict": "predicting: "}[name]
     split = kind.size.size < rows
     result = ("same result" if name != "train" else "same gradients") if not (split and job.findings) else "see below what differs"
-    if split and job.rule is not None and (job.rule.scalars or job.rule.whole) and not job.findings:
+    if split and job.rule is not None and (job.rule.doubted or job.rule.scalars or job.rule.whole) and not job.findings:
         result += ", as a few samples show"
     if not split:
         result = "as it stands"

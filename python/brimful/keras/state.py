@@ -133,9 +133,15 @@ def with_masks(y_pred: Any) -> list:
     return [y_pred, tree.map_structure(lambda leaf: backend.get_keras_mask(leaf), y_pred)]
 
 
-def without_masks(pair: Any) -> Any:
-    """The predictions, with their masks hung on again."""
-    y_pred, masks = pair
+def masks_for_loss(y_pred: Any) -> list:
+    """The same where Keras's metrics see no masks, and its losses do."""
+    return [y_pred, None, with_masks(y_pred)[1]]
+
+
+def without_masks(kept: Any, loss: bool = False) -> Any:
+    """The predictions, with their masks hung on again. loss: with those that only the loss sees, too."""
+    y_pred, *masks = kept
+    masks = masks[-1] if loss else masks[0]
     for leaf, mask in zip(tree.flatten(y_pred), _masks(y_pred, masks)):
         if mask is not None:
             backend.set_keras_mask(leaf, mask)

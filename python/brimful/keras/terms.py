@@ -43,6 +43,8 @@ class Rule:
     #: How many losses the layers had when it was found out, without training.
     layer_count: int | None = None
     sample_bytes: int = 0
+    #: Whether a few samples said how it adds up, because a loss is the user's, and predictions are all that it takes to ask again.
+    doubted: bool = False
 
 
 class Seen:
@@ -54,8 +56,8 @@ class Seen:
         self.counts: list[Any] = []
         self.kinds: list[str] = []
         self.layers: list[Any] = []
-        #: Whether a loss would divide by sample weights, if there were some.
-        self.may_count = False
+        #: Whether a loss would divide by sample weights, if there were some; and whether one is not Keras's own.
+        self.may_count = self.own = False
 
 
 def _kind(values: Any, sample_weight: Any, mask: Any, reduction: str) -> str | None:
@@ -106,6 +108,8 @@ def _listening(model: Any, rule: Rule, share: Any, counts: list | None) -> Itera
     def called(loss: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal depth
         depth += 1
+        kind = getattr(loss, "fn", None) or type(loss)
+        seen.own = seen.own or not (getattr(kind, "__module__", None) or "").startswith("keras.")
         try:
             return call(loss, *args, **kwargs)
         finally:
@@ -193,6 +197,17 @@ def part_counts(model: Any, x: Any, y: Any, y_pred: Any, weights: Any) -> list:
     with listening(model, Rule()) as seen:
         model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False)
     return [ops.cast(count, "float32") if kind != COUNTED else count for kind, count in zip(seen.kinds, seen.counts)]
+
+
+def doubted(model: Any, rule: Rule, x: Any, y: Any, y_pred: Any, weights: Any, training: bool, share: Any, counts: list) -> list:
+    """The same of samples whose predictions are there, of the numbers of which a few samples said how they add up."""
+    if rule.whole is not None:
+        # Those of the last part's layers.
+        model._clear_losses()
+        return [part_loss(model, rule, x, y, y_pred, weights, training, share, counts)[0]]
+    with listening(model, rule, share, counts) as seen:
+        model._compile_loss(y, y_pred, weights)
+    return seen.values
 
 
 def trackers(model: Any) -> list:

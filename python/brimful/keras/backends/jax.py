@@ -318,6 +318,10 @@ class Backend:
             before = self._call("zeros", lambda values: [jax.numpy.zeros_like(value) for value in values], self.values["trainable"])
         return self.values, data, _share(share), counts, before
 
+    def doubted(self, data: tuple, y_pred: Any, rule: terms.Rule, training: bool, share: float, counts: list) -> list:
+        """What the rule has from a few samples only, of others whose predictions are there."""
+        return self._call(f"doubted {training}", self._programs.doubted(rule, training), self.values, data, y_pred, _share(share), counts)
+
     def set_aside(self, gradients: list | None) -> bool:
         """Nothing: gradients of parts are added up, and wait where they are needed."""
         return False

@@ -93,6 +93,16 @@ class Programs:
 
         return step
 
+    def doubted(self, rule: terms.Rule, training: bool) -> Callable[..., list]:
+        """What the rule has from a few samples only, of others whose predictions are there."""
+
+        def ask(values: dict, data: tuple, y_pred: Any, share: Any, counts: list) -> list:
+            x, y, weights = data
+            with self.scope(values):
+                return terms.doubted(self.model, rule, x, y, state.without_masks(y_pred, loss=True), weights, training, share, counts)
+
+        return ask
+
     def test_part(self, rule: terms.Rule, collect: bool) -> Callable[..., tuple]:
         """The losses of a part, its predictions if they are collected, and the metrics."""
 
@@ -107,11 +117,12 @@ class Programs:
         x, y, weights = data
         y_pred = self._forward(x, training=training)
         loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, training, share, counts)
+        kept = (state.masks_for_loss(y_pred) if training else state.with_masks(y_pred)) if collect else None
         if training:
             state.drop_masks(y_pred)
         if not collect:
             self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
-        return loss, losses, state.with_masks(y_pred) if collect else None
+        return loss, losses, kept
 
     def finish(self, held: dict, data: tuple, rows: Any, losses: list, values: list[list], predictions: list | None) -> tuple:
         """The logs and metrics of a batch whose parts had these losses, and predictions if they were collected."""

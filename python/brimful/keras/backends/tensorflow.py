@@ -208,6 +208,15 @@ class Backend:
     def _waiting(self, rows: Any) -> Any:
         return tensorflow_blocks.to_host(rows) if self.lean else rows
 
+    def doubted(self, data: tuple, y_pred: Any, rule: terms.Rule, training: bool, share: float, counts: list) -> list:
+        """What the rule has from a few samples only, of others whose predictions are there."""
+
+        def ask(data: tuple, y_pred: Any, share: Any, counts: list) -> list:
+            x, y, weights = data
+            return terms.doubted(self.model, rule, x, y, state.without_masks(y_pred, loss=True), weights, training, share, counts)
+
+        return self._call(f"doubted {training}", ask, data, y_pred, tf.constant(share, _share_type()), counts)
+
     def set_aside(self, gradients: list | None) -> bool:
         """Moves rows that wait for the other parts to the host, from now on at once; whether that made room.
 

@@ -205,6 +205,12 @@ class Backend:
             gradients = gradients if before is None else _added(before, gradients)
             return gradients, loss.detach(), values, state.with_masks(y_pred) if collect else None
 
+    def doubted(self, data: tuple, y_pred: Any, rule: terms.Rule, training: bool, share: float, counts: list) -> list:
+        """What the rule has from a few samples only, of others whose predictions are there."""
+        x, y, weights = data
+        with torch.no_grad():
+            return terms.doubted(self.model, rule, x, y, state.without_masks(y_pred, loss=True), weights, training, share, counts)
+
     def set_aside(self, gradients: list | None) -> bool:
         """Nothing: gradients of parts are added up, and wait where they are needed."""
         return False
