@@ -1,6 +1,7 @@
 """`brimful.torch.Step` calls nothing exact that is not or was not tried out, refuses nothing that may be split, and keeps no copy past its step."""
 
 import collections
+import copy
 import random
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import brimful.torch  # noqa: E402
 from brimful.fitting import CannotSplit  # noqa: E402
-from brimful.torch import budget, norms, probe  # noqa: E402
+from brimful.torch import budget, doubts, norms, probe, weigh  # noqa: E402
 from brimful.torch.step import UNVERIFIED  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -320,6 +321,81 @@ def test_a_batch_that_cannot_be_split_is_said_to_be_tried_as_a_whole(capfd):
     step((torch.randn(12, 4), torch.randn(12, 2)))
     assert step.split_steps == 0
     assert "the batch is tried as a whole: the loss of the batch is not the weighted sum" in capfd.readouterr().err
+
+
+def masked(outputs, batch):
+    """A mean over the targets that are there: -1 is none."""
+    there = (batch[1] != -1.0).to(outputs.dtype)
+    return ((outputs - batch[1]) ** 2 * there).sum() / there.sum()
+
+
+def with_one_missing():
+    """Its sample has neither the least nor the most of anything, and is not among the first: it is none of the few."""
+    x, y = torch.randn(36, 4), torch.randn(36, 1)
+    x[0], x[1], y[0], y[1] = -9.0, 9.0, -9.0, 9.0
+    y[-2] = -1.0
+    return x, y
+
+
+def test_what_the_few_samples_could_not_show_is_seen_in_the_batch(capfd):
+    """The first batch is taken as a whole then, as a plain loop takes it, and is called what it is."""
+    torch.manual_seed(1)
+    model, batch = nn.Linear(4, 1), with_one_missing()
+    twin = copy.deepcopy(model)
+    step = brimful.torch.Step(model, masked, sgd(model))
+    value = step(batch)
+    optimizer = sgd(twin)
+    loss = masked(twin(batch[0]), batch)
+    loss.backward()
+    optimizer.step()
+    assert step.split_steps == 0 and value == loss.item()
+    assert all(torch.equal(left, right) for left, right in zip(model.parameters(), twin.parameters()))
+    assert "step 1: the batch is tried as a whole: the loss of the batch is not the weighted sum" in capfd.readouterr().err
+
+
+def test_a_later_batch_that_does_not_add_up_is_not_trained_with():
+    """At the sixth split nothing is tried on a few samples: the fourth and the eighth are."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+    step = brimful.torch.Step(model, masked, sgd(model))
+    for _ in range(5):
+        step((torch.randn(12, 4), torch.randn(12, 1)))
+    before, random_before = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    with pytest.raises(CannotSplit, match="the batch of 36 cannot be taken in parts, and was not trained with: the loss of the batch"):
+        torch.manual_seed(1)
+        batch = with_one_missing()
+        random_before = torch.get_rng_state()
+        step(batch)
+    assert step.steps == step.split_steps == 5
+    assert all(torch.equal(left, right) for left, right in zip(model.state_dict().values(), before.values()))
+    assert all(parameter.grad is None for parameter in model.parameters()) and torch.equal(random_before, torch.get_rng_state())
+
+
+def test_a_loss_that_draws_or_keeps_something_is_not_refused():
+    """Asked again it gives another number: that says nothing, and leaves nothing behind."""
+
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, outputs, targets):
+            self.calls += self.training
+            return ((outputs - targets) ** 2).mean() * (1 + 0.1 * self.calls)
+
+    def noisy(outputs, batch):
+        return ((outputs - batch[1] + 0.1 * torch.randn_like(outputs)) ** 2).mean()
+
+    model = nn.Linear(4, 2)
+    step = brimful.torch.Step(model, noisy, sgd(model))
+    step((torch.randn(12, 4), torch.randn(12, 2)))
+    assert step.split_steps == 1 and not step.exact
+    kept = doubts.Outputs(12)
+    for _ in range(3):
+        kept.add(torch.ones(4, 2), 4)
+    loss = Kept()
+    assert kept.adds_up(model, loss, weigh.SAMPLES, (torch.randn(12, 4), torch.randn(12, 2)), 1.0, lambda part: part)
+    assert loss.calls == 0
 
 
 def test_sizes_may_be_numpys_whole_numbers():

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import torch
 
-from . import norms, parts, probe, steps, weigh
+from . import doubts, norms, parts, probe, steps, weigh
 
 Bounds = list  # of (begin, end)
 
@@ -59,7 +59,13 @@ class Gradients:
             self._answer.ask(self._counted.count(batch))
 
     def __call__(
-        self, batch: Any, total: int, bounds: Bounds, weights: list[float], look: Callable[[], None] | None = None
+        self,
+        batch: Any,
+        total: int,
+        bounds: Bounds,
+        weights: list[float],
+        look: Callable[[], None] | None = None,
+        kept: doubts.Outputs | None = None,
     ) -> torch.Tensor:
         """Adds the batch's gradient to `.grad`, and gives its loss. `look` is called after the first part and after the last."""
         split = len(bounds) > 1
@@ -77,7 +83,10 @@ class Gradients:
                 # Without a precision of ours the user's own autocast stays as it is.
                 autocast = contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=amp)
                 with torch.set_grad_enabled(weight != 0), autocast:
-                    value = probe.forward(self.model, self.loss, part)[1]
+                    outputs, value = probe.forward(self.model, self.loss, part)
+                if kept is not None:
+                    kept.add(outputs, end - begin)
+                del outputs
                 if not split:
                     self._ask(batch)
                 if weight != 0:
@@ -89,6 +98,13 @@ class Gradients:
                 if look is not None and (begin == 0 or end == total):
                     look()
         return sum_of_losses
+
+    def adds_up(self, rule: weigh.Rule, batch: Any, value: float, kept: doubts.Outputs) -> bool:
+        """Whether the loss is the same with the samples in other parts."""
+        amp = steps.AUTOCAST.get(self.precision)
+        move = self.moved if self.moves(batch) else lambda part: part
+        with contextlib.nullcontext() if amp is None else torch.autocast(self.device.type, dtype=amp):
+            return kept.adds_up(self.model, self.loss, rule, batch, value, move)
 
     def moves(self, batch: Any) -> bool:
         """Whether the batch is all on the CPU and the model is not."""

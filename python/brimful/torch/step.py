@@ -22,7 +22,7 @@ import torch
 from brimful.fitting import CannotSplit, DoesNotFit, failure, learnt, lines, memory, sizing
 from brimful.fitting.trial import Trial
 
-from . import admit, budget, guard, hooks, norms, parts, probe, start, weigh
+from . import admit, budget, doubts, guard, hooks, norms, parts, probe, start, weigh
 from .gradients import Gradients
 from .update import Update
 
@@ -33,6 +33,10 @@ PLAN_IS_OFF = 0.05
 UNVERIFIED = (
     "there was no room to try out on two samples whether the parts add up to the whole: the gradients are weighted as usual, not verified"
 )
+
+
+class _OtherLoss(Exception):
+    """The parts of this batch do not add up to its loss."""
 
 
 class Step:
@@ -124,7 +128,11 @@ class Step:
             largest = max(end - begin for begin, end in bounds)
             if self._trial is not None:
                 self._trial.begin(self._room, largest)
-            value = self._attempt(batch, total, bounds)
+            try:
+                value = self._attempt(batch, total, bounds)
+            except _OtherLoss:
+                self._refuse(total)
+                continue
             if value is None:
                 if self._trial is not None:
                     self._trial.end()
@@ -132,6 +140,17 @@ class Step:
                 continue
             self._succeeded(micro, largest, len(bounds), len(repeated))
             return value
+
+    def _refuse(self, total: int) -> None:
+        """After the parts of a batch whose loss is another one in other parts: nothing of them is left, and no batch is taken in parts now."""
+        self._clear_gradients()
+        self._light.put_back()
+        self._refused = probe.NOT_A_SUM
+        if self._trial is not None:
+            self._trial.end()
+        if self.split_steps:
+            raise CannotSplit(f"the batch of {total} cannot be taken in parts, and was not trained with: {self._refused}")
+        lines.say(f"step {self.steps + 1}: the batch is tried as a whole: {self._refused}")
 
     def _micro(self, batch: Any, total: int) -> sizing.MicroBatch:
         """The sizes for batches whose samples are about as large: others fail and grow by themselves."""
@@ -299,7 +318,10 @@ class Step:
         split = len(bounds) > 1
         weights = self._gradients.weights(self._rule, batch, total, bounds)
         look = self._look if split and self._looks_closer else None
-        value = None if weights is None else self._gradients(batch, total, bounds, weights, look)
+        kept = doubts.Outputs(total) if split and doubts.is_doubtful(self.loss) else None
+        value = None if weights is None else self._gradients(batch, total, bounds, weights, look, kept)
+        if value is not None and kept is not None and not self._gradients.adds_up(self._rule, batch, float(value), kept):
+            raise _OtherLoss
         if value is None or (not split and self._gradients.learnt_nothing(batch, value)):
             self._clear_gradients()
             self.skipped += 1
