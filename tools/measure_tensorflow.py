@@ -4,14 +4,17 @@
     python tools/measure_tensorflow.py --again STARTS ROWS.jsonl [MODEL-BATCH-OPTIMIZER-DTYPE…]
 
 Each job runs in a process of its own: `train_on_batch` calls for three updates with `jit_compile=False`, the allocator's statistics
-reset before each. A line of OUT.jsonl is one job: its settings, the parameters, the state before the first step, the peak of
-each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth table and later as archives
+reset before each. A line of OUT.jsonl is one job: its settings, the processor's cache, the parameters, the state before the first step,
+the peak of each step. The models are written to MODELS_DIR as `model.to_json()`, those of the fifth table and later as archives
 without weights, compiled; they stand in `measured_models`. `--again` starts the jobs of rows that are there once more (all, or those named) and adds the
 largest peak of each start to the row, as `further_peaks`. TensorFlow 2.21 and Keras 3.15 made the rows in `fixtures/measured`.
 """
 
+import ctypes
 import json
+import mmap
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -41,6 +44,17 @@ def save(model, path):
     os.remove(path + ".whole.keras")
 
 
+def last_level_cache():
+    """The cache that Eigen reads off an AMD processor (CPUID, leaf 0x80000006, in units of 512 KiB): TensorFlow fills it with volumes."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return 0
+    # push rbx; mov eax, 0x80000006; cpuid; mov eax, edx; pop rbx; ret
+    code = bytes.fromhex("53 b8 06 00 00 80 0f a2 89 d0 5b c3")
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    return (ctypes.CFUNCTYPE(ctypes.c_uint32)(ctypes.addressof(ctypes.c_char.from_buffer(page)))() >> 18) << 19
+
+
 def measure(name, batch, optimizer, dtype, settings, models_dir):
     import keras
     import numpy
@@ -59,6 +73,8 @@ def measure(name, batch, optimizer, dtype, settings, models_dir):
         return tf.config.experimental.get_memory_info("CPU:0")
 
     row = {"model": name, "batch": batch, "opt": optimizer, **({"settings": settings} if settings else {}), "dtype": dtype}
+    # Other processors say nothing there.
+    row.update({"cache": cache} if (cache := last_level_cache()) else {})
     row.update(loss=loss, params=model.count_params(), before=info(), steps=[])
     # Three updates, where several batches make one.
     for _ in range(3 * settings.get("gradient_accumulation_steps", 1)):

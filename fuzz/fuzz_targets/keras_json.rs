@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         if model.ops.len() > MAX_OPS {
             continue;
         }
-        for processor in [Processor::Cpu { threads: 2 }, Processor::Gpu] {
+        for processor in [Processor::Cpu { threads: 2, cache_bytes: 320 << 20 }, Processor::Gpu] {
             let job = Job {
                 batch: 3,
                 optimizer: OptimizerConfig::named("adam"),

@@ -76,7 +76,7 @@ impl Lowered {
     /// Runs one order.
     fn order(&self, job: &Job, orders: Orders, seed: u64) -> Order {
         let threads = match job.processor {
-            Processor::Cpu { threads } => threads.max(1) as usize,
+            Processor::Cpu { threads, .. } => threads.max(1) as usize,
             Processor::Gpu => 2,
         };
         let steps = match (orders, job.processor) {

@@ -177,7 +177,8 @@ fn jobs() -> impl Strategy<Value = (Job, &'static str)> {
     let optimizer = prop_oneof![Just("adam"), Just("sgd"), Just("rmsprop"), Just("lion"), Just("adafactor")];
     (1..70u64, optimizer, any::<bool>(), prop_oneof![Just("cpu"), Just("t4"), Just("a100-40gb"), Just("p100")])
         .prop_map(|(batch, optimizer, training, device)| {
-            let processor = if device == "cpu" { Processor::Cpu { threads: 2 } } else { Processor::Gpu };
+            let processor =
+                if device == "cpu" { Processor::Cpu { threads: 2, cache_bytes: 320 << 20 } } else { Processor::Gpu };
             let mode = if training { Mode::Training } else { Mode::Inference };
             let optimizer = OptimizerConfig::named(optimizer);
             (
@@ -353,7 +354,7 @@ fn training(batch: u64) -> Job {
         losses: Vec::new(),
         metrics: Vec::new(),
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: 2 },
+        processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
         micro_batches: 1,
     }
 }
@@ -396,7 +397,7 @@ fn nothing_fits_a_megabyte() {
 #[test]
 fn absurd_numbers_give_an_answer() {
     let chain = small_chain();
-    for processor in [Processor::Gpu, Processor::Cpu { threads: 2 }] {
+    for processor in [Processor::Gpu, Processor::Cpu { threads: 2, cache_bytes: 320 << 20 }] {
         for batch in [1, 7, 1 << 20, 1 << 40] {
             for limit in [Some(0), Some(1), Some(u64::MAX), None] {
                 let device = if processor == Processor::Gpu { "t4" } else { "cpu" };

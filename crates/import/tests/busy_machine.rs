@@ -23,7 +23,7 @@ fn requests(model: &str, batch: u64, busy: bool) -> BTreeMap<u64, u64> {
         losses: vec![Loss::named("binary_crossentropy")],
         metrics: Vec::new(),
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: 2 },
+        processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
         micro_batches: 1,
     };
     let (graph, _) = Network::new(&model, &job).with_update(&model, &job);

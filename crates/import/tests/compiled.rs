@@ -37,7 +37,7 @@ fn run(model: &Model, losses: Vec<Loss>, metrics: Vec<Vec<Metric>>) -> Runs {
         losses,
         metrics,
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: 2 },
+        processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
         micro_batches: 1,
     };
     Runs::new(model, &job, Orders::One)

@@ -398,7 +398,7 @@ fn planned(bytes: &[u8]) {
     if model.ops.len() > 3000 {
         return;
     }
-    for processor in [Processor::Cpu { threads: 2 }, Processor::Gpu] {
+    for processor in [Processor::Cpu { threads: 2, cache_bytes: 320 << 20 }, Processor::Gpu] {
         let job = Job {
             batch: 3,
             optimizer: OptimizerConfig::named("adam"),

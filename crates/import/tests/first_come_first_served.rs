@@ -27,7 +27,7 @@ fn predicted(fixtures: &Path, row: &Value) -> [f64; 2] {
         losses: vec![Loss::named(text("loss"))],
         metrics: Vec::new(),
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: 2 },
+        processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
         micro_batches: 1,
     };
     let (graph, _) = Network::new(&model, &job).with_update(&model, &job);

@@ -4,7 +4,7 @@
 //!
 //! In: `measured/tensorflow_*.jsonl` and `models/*/NAME.json` (or `.keras`) under a folder of fixtures. Out: a table in Markdown: error of each row,
 //! then median, 90th percentile, worst, how many are predicted too low, and how many need more than the range has; at the end the same of all files, a line each. Rows are
-//! predicted as `plan --device cpu` does.
+//! predicted as `plan --device cpu` does, those that name another last-level cache than its with that one.
 //! Small jobs are judged in MiB, because a few hundred kilobytes would dominate a percentage.
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use brimful_core::bytes::MIB;
 use brimful_core::device::Device;
 use brimful_core::framework::Framework;
 use brimful_core::model::{Compiled, OptimizerConfig};
-use brimful_core::plan::{CPU_THREADS, ModelChange, Request, plan};
+use brimful_core::plan::{CPU_CACHE_BYTES, CPU_THREADS, ModelChange, Request, plan};
 use brimful_core::report::Peak;
 use brimful_core::step::{Job, Mode, Processor};
 use serde_json::Value;
@@ -117,7 +117,10 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
         .find(|path| path.is_file());
     let Some(path) = path else { bail!("the model {name}.json is not under {}/models", fixtures.display()) };
     let with_settings = row.get("settings").is_some();
-    let Peak { allocated_bytes, high_bytes, .. } = predict(&path, batch, &optimizer, with_settings, &precision)?;
+    let cache_bytes = row["cache"].as_u64().unwrap_or(CPU_CACHE_BYTES);
+    let processor = Processor::Cpu { threads: CPU_THREADS, cache_bytes };
+    let Peak { allocated_bytes, high_bytes, .. } =
+        predict(&path, batch, &optimizer, with_settings, &precision, processor)?;
     Ok(Row {
         model: name,
         batch,
@@ -131,7 +134,14 @@ fn read_row(fixtures: &Path, line: &str) -> anyhow::Result<Row> {
 }
 
 /// What `brimful plan --device cpu` answers. The settings of the row's optimizer, where it has any, are those that the file is compiled with.
-fn predict(path: &Path, batch: u64, optimizer: &str, with_settings: bool, precision: &str) -> anyhow::Result<Peak> {
+fn predict(
+    path: &Path,
+    batch: u64,
+    optimizer: &str,
+    with_settings: bool,
+    precision: &str,
+    processor: Processor,
+) -> anyhow::Result<Peak> {
     let source = model_file::read(path)?;
     let policy = (precision != "float32").then(|| precision.to_owned());
     let base = ModelChange { policy, ..ModelChange::default() };
@@ -144,7 +154,7 @@ fn predict(path: &Path, batch: u64, optimizer: &str, with_settings: bool, precis
         losses,
         metrics,
         mode: Mode::Training,
-        processor: Processor::Cpu { threads: CPU_THREADS },
+        processor,
         micro_batches: 1,
     };
     let report = plan(&Request {

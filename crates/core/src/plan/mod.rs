@@ -25,7 +25,7 @@ use crate::report::{Detail, DeviceSummary, JobSummary, ModelSummary, Peak, Repor
 use crate::step::{Job, Mode, Processor};
 
 pub use batch::MAX_BATCH;
-pub use place::{CPU_THREADS, Place, PlaceError, budget};
+pub use place::{CPU_CACHE_BYTES, CPU_THREADS, Place, PlaceError, budget};
 pub use setup::{ModelChange, Pool, Setup};
 
 use self::batch::Largest;

@@ -26,6 +26,8 @@ pub enum Processor {
     Cpu {
         /// Threads of the framework's pools.
         threads: u64,
+        /// The last-level cache as the framework reads it off the processor: that of the whole chip, of which a virtual machine may have a part.
+        cache_bytes: u64,
     },
     /// A GPU.
     Gpu,

@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn a_cpu_has_no_limit_until_one_is_given() {
         let place = choose(Some("cpu"), None, with_memory()).unwrap();
-        assert_eq!((place.limit_bytes, place.processor), (None, Processor::Cpu { threads: 2 }));
+        let processor = Processor::Cpu { threads: 2, cache_bytes: 320 * MIB };
+        assert_eq!((place.limit_bytes, place.processor), (None, processor));
         assert_eq!(place.notes[0].code, "no_limit");
         assert_eq!(choose(Some("cpu"), Some("3GiB"), with_memory()).unwrap().limit_bytes, Some(3 * GIB));
     }

@@ -44,10 +44,6 @@ const WORKING_SET_BYTES: u64 = 30 << 20;
 /// Smallest share of work that is worth a thread of its own (conv_grad_input_ops.h: `256LL << 10`).
 const THREAD_WORK_BYTES: u64 = 256 << 10;
 
-/// The last-level cache that Eigen reads off the machine; only 3-D convolutions depend on it. This is what the machine of the
-/// measurements reports: the scratch of `video_conv3d` there is that of a cache between 314 and 327 MiB.
-const LAST_LEVEL_CACHE_BYTES: u64 = 320 << 20;
-
 /// One byte that a kernel moves piecemeal costs as much as this many operations: 1 GB/s against 150 GFLOP/s, as read off
 /// the time stamps of TensorFlow's log for transposed operands and scattered writes.
 pub(super) const SLOW_BYTE_WORK: u64 = 150;
@@ -69,7 +65,7 @@ impl Geometry<'_> {
         let work = times(Size::per_sample(results), multiply_adds.saturating_mul(2));
         let (input_work, filter_work) = self.backward_work(work.per_sample);
         let scratch = match processor {
-            Processor::Cpu { threads } => self.cpu_scratch(threads),
+            Processor::Cpu { threads, cache_bytes } => self.cpu_scratch(threads, cache_bytes),
             Processor::Gpu => self.gpu_scratch(),
         };
         ConvAttribute {
@@ -102,7 +98,7 @@ impl Geometry<'_> {
     }
 
     /// Scratch of forward, input gradient and filter gradient on a CPU.
-    fn cpu_scratch(&self, threads: u64) -> (Vec<Size>, Vec<Size>, Vec<Size>) {
+    fn cpu_scratch(&self, threads: u64, cache_bytes: u64) -> (Vec<Size>, Vec<Size>, Vec<Size>) {
         if self.depthwise {
             return (vec![], vec![], vec![]);
         }
@@ -114,8 +110,8 @@ impl Geometry<'_> {
         }
         if self.kernel.len() == 3 {
             // A single volume is not taken in parts.
-            let input = self.cpu_scratch_3d(self.batch == 1);
-            return (vec![], input, self.cpu_scratch_3d(false));
+            let input = self.cpu_scratch_3d(self.batch == 1, cache_bytes);
+            return (vec![], input, self.cpu_scratch_3d(false, cache_bytes));
         }
         let positions = self.result.elements() / self.channels.1.max(1);
         let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
@@ -134,15 +130,16 @@ impl Geometry<'_> {
     }
 
     /// Volumes: columns for as many samples as fill the machine's last-level cache, unless that is more than 25 times the
-    /// tensors themselves (conv_grad_ops_3d.cc, `Conv3DCustomBackpropFilterOp`, `Conv3DCustomBackpropInputOp`).
-    fn cpu_scratch_3d(&self, alone: bool) -> Vec<Size> {
+    /// tensors themselves (conv_grad_ops_3d.cc, `Conv3DCustomBackpropFilterOp`, `Conv3DCustomBackpropInputOp`). The cache is what
+    /// Eigen's `l3CacheSize` says, on an AMD processor CPUID's leaf 0x80000006 (Eigen/src/Core/util/Memory.h).
+    fn cpu_scratch_3d(&self, alone: bool, cache_bytes: u64) -> Vec<Size> {
         let positions = self.result.elements() / self.channels.1.max(1);
         let patch = product(self.kernel).saturating_mul(self.channels.0 / self.groups.max(1));
         let columns = positions.saturating_mul(patch);
         let results = self.result.elements();
         let filter = patch.saturating_mul(self.channels.1);
         let work = columns.saturating_add(results).saturating_add(filter).max(1);
-        let volumes = if alone { 1 } else { (LAST_LEVEL_CACHE_BYTES / self.dtype.bytes()).div_ceil(work) };
+        let volumes = if alone { 1 } else { (cache_bytes / self.dtype.bytes()).div_ceil(work) };
         let buffer = volumes.saturating_mul(columns);
         let tensors = self.image_elements.saturating_add(results).saturating_mul(self.batch).saturating_add(filter);
         if buffer / tensors.max(1) > 25 { vec![] } else { vec![Size::fixed(buffer.saturating_mul(self.dtype.bytes()))] }
@@ -159,5 +156,37 @@ impl Geometry<'_> {
         } else {
             (one.clone(), one.clone(), one)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::MIB;
+
+    /// The scratch of the filter's gradient of a convolution on volumes, in volumes.
+    fn volumes(result: [u64; 4], kernel: u64, channels: (u64, u64), image: u64, cache_bytes: u64) -> u64 {
+        let geometry = Geometry {
+            result: &Shape::new(true, &[1, result[0], result[1], result[2], result[3]]),
+            kernel: &[kernel; 3],
+            channels,
+            groups: 1,
+            depthwise: false,
+            transposed: false,
+            dtype: DType::Float32,
+            image_elements: image,
+            batch: 16,
+        };
+        let scratch = geometry.attribute(Processor::Cpu { threads: 2, cache_bytes }).filter_scratch;
+        scratch[0].fixed / (4 * result[..3].iter().product::<u64>() * kernel.pow(3) * channels.0)
+    }
+
+    /// Those of `grown_volumes`, in TensorFlow's log on a processor with a cache of 384 MiB.
+    #[test]
+    fn as_many_volumes_are_taken_at_once_as_fill_the_cache() {
+        let last = |cache_mib| volumes([32, 32, 32, 1], 3, (24, 1), 32 * 32 * 32 * 24, cache_mib * MIB);
+        let middle = |cache_mib| volumes([8, 8, 8, 96], 3, (48, 96), 18 * 18 * 18 * 48, cache_mib * MIB);
+        assert_eq!((last(384), middle(384)), (5, 121));
+        assert_eq!((last(320), middle(320)), (4, 101));
     }
 }
