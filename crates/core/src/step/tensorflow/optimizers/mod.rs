@@ -205,8 +205,12 @@ fn clip(lowering: &mut Lowering<'_>, gradient: ValueId) -> ValueId {
     lowering.mul_ordered(gradient, norm)
 }
 
+/// Each update begins the sums anew with zeros (base_optimizer.py, `_backend_reset_gradient_accumulators`), of which the graph optimizer makes
+/// constants whatever their size, one for each shape (constant_folding.cc, `MaterializeConstantValuedNode`).
 fn accumulate(lowering: &mut Lowering<'_>, variable: VariableId, gradient: ValueId) -> ValueId {
     let slot = slot(lowering, variable, Role::Gradient);
+    let Variable { shape, dtype, .. } = lowering.graph.variables[slot.0 as usize].clone();
+    lowering.full_constant(shape, dtype);
     let old = lowering.graph.read(slot, false);
     let sum = lowering.add(gradient, old);
     let mean = lowering.scale(sum, 0.5);
@@ -260,4 +264,65 @@ fn shaped_slot(lowering: &mut Lowering<'_>, variable: VariableId, shape: Shape, 
 
 fn state(lowering: &mut Lowering<'_>, variable: VariableId) -> VariableId {
     slot(lowering, variable, Role::OptimizerState)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::{
+        DType, Layer, LayerId, Loss, Model, Op, OpKind, OptimizerConfig, Shape, Tensor, TensorId, Weight, WeightId,
+    };
+    use crate::step::tensorflow::Network;
+    use crate::step::{Job, Mode, Processor};
+    use crate::trace::Role;
+
+    /// What is kept from step to step beside weights and slots, of three dense layers of which two are alike.
+    fn kept(accumulate_steps: u32) -> Vec<Vec<u64>> {
+        let sizes = [4, 4, 4, 2];
+        let dense = |at: u32| Op {
+            layer: LayerId(0),
+            kind: OpKind::Dense,
+            inputs: vec![TensorId(at)],
+            outputs: vec![TensorId(at + 1)],
+            weights: vec![WeightId(at)],
+            compute: DType::Float32,
+        };
+        let kernel = |dims: &[u64]| Weight {
+            layer: LayerId(0),
+            name: "kernel".to_owned(),
+            dims: dims.to_vec(),
+            dtype: DType::Float32,
+            trainable: true,
+            penalty: None,
+            constrained: false,
+            created: 0,
+        };
+        let tensor = |&size: &u64| Tensor { shape: Shape::new(true, &[1, size]), dtype: DType::Float32 };
+        let model = Model {
+            layers: vec![Layer { path: "layer".to_owned(), class: "Dense".to_owned() }],
+            weights: sizes.windows(2).map(kernel).collect(),
+            tensors: sizes.iter().map(tensor).collect(),
+            ops: (0..3).map(dense).collect(),
+            inputs: vec![TensorId(0)],
+            outputs: vec![TensorId(3)],
+            ..Model::default()
+        };
+        let job = Job {
+            batch: 2,
+            optimizer: OptimizerConfig { accumulate_steps, ..OptimizerConfig::named("sgd") },
+            losses: vec![Loss::named("mean_squared_error")],
+            metrics: vec![],
+            mode: Mode::Training,
+            processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
+            micro_batches: 1,
+        };
+        let (graph, _) = Network::new(&model, &job).with_update(&model, &job);
+        let kept = graph.variables.iter().filter(|kept| kept.role == Role::Temporary && !kept.shape.batched);
+        kept.map(|kept| kept.shape.dims.to_vec()).collect()
+    }
+
+    #[test]
+    fn accumulated_gradients_begin_with_zeros_of_which_each_shape_has_one() {
+        assert_eq!(kept(1), Vec::<Vec<u64>>::new());
+        assert_eq!(kept(2), [vec![4, 4], vec![4, 2]]);
+    }
 }
