@@ -25,7 +25,7 @@ def top_of_vgg(keras):
 
 
 def labelled_streets(keras):
-    """DeepLab on ResNet50: what its middle and its first layers see, put together."""
+    """DeepLab on ResNet50: what its middle and its first layers see, put together, and made again without the stage that is not used."""
     L = keras.layers
 
     def block(x, filters=96, size=3, rate=1, bias=False):
@@ -41,7 +41,8 @@ def labelled_streets(keras):
     x = L.UpSampling2D(4, interpolation="bilinear")(x)
     early = block(backbone.get_layer("conv2_block3_2_relu").output, 48, 1)
     x = block(block(L.Concatenate()([x, early])))
-    return keras.Model(inputs, L.Conv2D(20, 1)(L.UpSampling2D(4, interpolation="bilinear")(x)))
+    model = keras.Model(inputs, L.Conv2D(20, 1)(L.UpSampling2D(4, interpolation="bilinear")(x)))
+    return keras.Model.from_config(model.get_config())
 
 
 def both_backbones(keras):
