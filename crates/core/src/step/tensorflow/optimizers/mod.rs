@@ -206,16 +206,15 @@ fn clip(lowering: &mut Lowering<'_>, gradient: ValueId) -> ValueId {
 }
 
 /// Each update begins the sums anew with zeros (base_optimizer.py, `_backend_reset_gradient_accumulators`), of which the graph optimizer makes
-/// constants whatever their size, one for each shape (constant_folding.cc, `MaterializeConstantValuedNode`).
+/// constants whatever their size, one for each shape (constant_folding.cc, `MaterializeConstantValuedNode`). The sum is added and divided in the gradient's
+/// own buffer; that the old sums are let go of one after the other in this step, and come back in the next, is not counted: they are there all the time.
 fn accumulate(lowering: &mut Lowering<'_>, variable: VariableId, gradient: ValueId) -> ValueId {
     let slot = slot(lowering, variable, Role::Gradient);
     let Variable { shape, dtype, .. } = lowering.graph.variables[slot.0 as usize].clone();
     lowering.full_constant(shape, dtype);
     let old = lowering.graph.read(slot, false);
     let sum = lowering.add(gradient, old);
-    let mean = lowering.scale(sum, 0.5);
-    lowering.graph.assign("AssignVariableOp", slot, mean, &[]);
-    mean
+    lowering.scale(sum, 0.5)
 }
 
 /// `w ← w − w · decay · rate` (keras/src/backend/tensorflow/optimizer.py): it needs no gradient, so the old weights live on beside the new
