@@ -384,7 +384,7 @@ mod tests {
             losses: vec![Loss::named("mean_squared_error")],
             metrics: vec![],
             mode: Mode::Training,
-            processor: Processor::Cpu { threads: 2 },
+            processor: Processor::Cpu { threads: 2, cache_bytes: 320 << 20 },
             micro_batches: 1,
         };
         let graph = Network::new(&model, &job).graph;
