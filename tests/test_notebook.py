@@ -89,7 +89,7 @@ def guide():
     sizes = "side, batch = 512, 128"
     assert sizes in cells
     cells[sizes] = "side, batch = 40, 128"
-    cells["small"] = 'brimful.plan(model, batch=batch, device="cpu", memory="64MiB")'
+    cells["small"] = 'brimful.plan(model, batch=batch, device="cpu", memory="80MiB")'
     cells["other batch"] = (
         'plan = brimful.plan(model, batch=batch, memory="80MiB").at(4)\nprint(plan.report["job"]["batch"], plan.fits)\nprint(plan)'
     )
