@@ -23,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
             let job = Job {
                 batch: 3,
                 optimizer: OptimizerConfig::named("adam"),
-                losses: Vec::new(),
+                losses: model.compiled.losses.clone(),
+                metrics: model.compiled.metrics.clone(),
                 mode: Mode::Training,
                 processor,
                 micro_batches: 1,
