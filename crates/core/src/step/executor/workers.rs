@@ -95,13 +95,12 @@ impl Workers {
         let mut others = (1..threads).map(|other| wrapped(index + other, threads));
         let full = others.find(|&other| !self.workers[other].queue.is_empty());
         let worker = &mut self.workers[index];
-        let Some(full) = full else {
-            // Somebody else was faster: it looks around again.
-            if worker.comes_ns.is_some_and(|comes_ns| comes_ns <= now_ns) {
-                (worker.idle_since_ns, worker.comes_ns) = (now_ns, None);
-            }
-            return None;
-        };
+        // It came, and somebody else had been faster: it has looked around since.
+        let in_vain = |&comes_ns: &u64| comes_ns < now_ns || (full.is_none() && comes_ns == now_ns);
+        if let Some(came_ns) = worker.comes_ns.filter(in_vain) {
+            (worker.idle_since_ns, worker.comes_ns) = (came_ns, None);
+        }
+        let full = full?;
         let asleep = now_ns - worker.idle_since_ns > LOOKS_AROUND_NS;
         let comes_ns = *worker.comes_ns.get_or_insert(now_ns + if asleep { WAKES_NS } else { COMES_NS });
         if comes_ns > now_ns { None } else { self.workers[full].queue.pop_back() }
@@ -241,6 +240,28 @@ mod tests {
     fn a_thread_that_sleeps_comes_too_late_for_small_kernels() {
         assert_eq!(second_reader(LOOKS_AROUND_NS / 2), (1, COMES_NS));
         assert_eq!(second_reader(LOOKS_AROUND_NS * 2), (0, 10_000));
+    }
+
+    #[test]
+    fn a_thread_that_came_in_vain_has_to_come_again() {
+        let mut workers = Workers::new(2);
+        workers.start(0, NodeId(0), 1_000_000);
+        let queue = |workers: &mut Workers, node| workers.workers[0].queue.push_front(NodeId(node));
+        queue(&mut workers, 1);
+        let idle_ns = 2 * LOOKS_AROUND_NS;
+        assert_eq!(workers.take_from_others(idle_ns, 1), None);
+        // It wakes, and what it was called for is gone.
+        workers.workers[0].queue.clear();
+        let came_ns = idle_ns + WAKES_NS;
+        queue(&mut workers, 2);
+        // Called again while it looks around, and when it sleeps.
+        assert_eq!(workers.take_from_others(came_ns + LOOKS_AROUND_NS, 1), None);
+        assert_eq!(workers.take_from_others(came_ns + LOOKS_AROUND_NS + COMES_NS, 1), Some(NodeId(2)));
+        queue(&mut workers, 3);
+        workers.workers[1].comes_ns = Some(came_ns);
+        let late_ns = came_ns + 2 * LOOKS_AROUND_NS;
+        assert_eq!(workers.take_from_others(late_ns, 1), None);
+        assert_eq!(workers.take_from_others(late_ns + WAKES_NS, 1), Some(NodeId(3)));
     }
 
     #[test]
