@@ -126,6 +126,13 @@ impl<'a> Run<'a> {
                 continue;
             }
             let cause = prepared.variable_cause(index);
+            if variable.role == Role::Temporary {
+                // A constant of the compiled graph, unless it was folded into others.
+                if variable.size != Size::ZERO {
+                    self.variable_buffer[index] = self.alloc(variable.size, cause, variable.role, 1);
+                }
+                continue;
+            }
             let buffer = if variable.random {
                 self.draw(variable.size, cause, variable.role)
             } else {

@@ -128,6 +128,7 @@ impl Network {
         rewrite::prune(&mut lowering.graph, job.mode, &outputs);
         if matches!(job.processor, Processor::Cpu { .. }) {
             lowering.accumulate_sums();
+            lowering.fold_constants();
         }
         lowering.graph.finish();
         (lowering.graph, lowering.notes)
