@@ -11,6 +11,7 @@
 //! How long each kernel runs is an estimate, so the order is one of several that really happen: `seed` picks one. Not
 //! counted: bookkeeping of the executor itself, and tensors of a few bytes such as shapes and loop counters.
 
+mod many_readers;
 mod prepared;
 mod run;
 mod successors;

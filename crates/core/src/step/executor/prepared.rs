@@ -4,10 +4,12 @@
 //! not need the graph any more. A run comes by each node and value several times and in no order of memory, so that what it
 //! reads of them is kept close together here.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::many_readers;
 use super::successors::Dependencies;
 use crate::bytes::Size;
 use crate::model::DType;
@@ -270,12 +272,25 @@ impl Prepared {
 
     /// The readers of all nodes in the order that a seed stands for.
     pub(super) fn readers(&self, seed: u64) -> Vec<NodeId> {
-        self.dependencies.readers(&self.first_reader, seed)
+        let mut readers = self.dependencies.readers(&self.first_reader, seed);
+
+        many_readers::shuffle(self, &mut readers, seed);
+        readers
     }
 
     /// Those of one node.
     pub(super) fn readers_of<'r>(&self, readers: &'r [NodeId], node: NodeId) -> &'r [NodeId] {
-        &readers[self.first_reader[node.0 as usize] as usize..self.first_reader[node.0 as usize + 1] as usize]
+        &readers[self.reader_range(node)]
+    }
+
+    /// Where they stand among those of all nodes.
+    pub(super) fn reader_range(&self, node: NodeId) -> Range<usize> {
+        self.first_reader[node.0 as usize] as usize..self.first_reader[node.0 as usize + 1] as usize
+    }
+
+    /// How many inputs a node has in TensorFlow's graph.
+    pub(super) fn edges(&self, node: NodeId) -> u64 {
+        self.dependencies.edges(node)
     }
 
     pub(super) fn extra(&self, call: &Call) -> Option<&Extra> {

@@ -7,11 +7,6 @@ use crate::bytes::Size;
 use crate::step::graph::{InPlace, NodeId, Storage, ValueId, VariableId};
 use crate::trace::{BufferId, CauseId, Event, Phase, Role, Trace};
 
-/// Up to this many readers of a kernel's results are handed out in the graph's order. More are kept in a set that is sorted by
-/// their addresses: another order with each start of the program, the same in all of its steps
-/// (tensorflow/core/graph/edgeset.h, `kInline`).
-const ORDERED_READERS: usize = 8;
-
 /// What an initializer of random numbers holds meanwhile: its seed, its key, a counter, a shape. Few bytes, but they lie where the numbers would.
 /// This and the next two were read off TensorFlow's own log of Keras models being built.
 const DRAWING: [Size; 4] = [few(8), few(8), few(8), few(16)];
@@ -221,10 +216,6 @@ impl<'a> Run<'a> {
                 if *count == 0 {
                     ready.push(successor);
                 }
-            }
-            if prepared.readers_of(&readers, node).len() > ORDERED_READERS && ready.len() > 1 {
-                let seed = self.execution.seed;
-                ready.sort_by_cached_key(|&successor| Random::new(seed, successor.0).any());
             }
             workers.hand_out(worker, &ready, prepared);
         }

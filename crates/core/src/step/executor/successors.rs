@@ -18,6 +18,8 @@ pub(super) struct Dependencies {
     nodes: Vec<NodeId>,
     /// Where each node's begin, and the end.
     first: Vec<u32>,
+    /// Inputs that are numbers known beforehand, such as axes and shapes: no kernel here has them, and TensorFlow's graph does.
+    numbers: Vec<u8>,
     /// Sums of several gradients, while nodes are added.
     sums: Vec<NodeId>,
     /// Gradients that a shared filter's gradient is made of, and their readers in the order in which those stand.
@@ -29,7 +31,12 @@ impl Dependencies {
     pub(super) fn with_room(nodes: usize) -> Dependencies {
         let mut first = Vec::with_capacity(nodes + 1);
         first.push(0);
-        Dependencies { nodes: Vec::with_capacity(nodes * 2), first, ..Dependencies::default() }
+        Dependencies {
+            nodes: Vec::with_capacity(nodes * 2),
+            first,
+            numbers: Vec::with_capacity(nodes),
+            ..Dependencies::default()
+        }
     }
 
     /// Adds those of the graph's next node.
@@ -40,6 +47,12 @@ impl Dependencies {
         self.nodes.extend(node.inputs.iter().map(|&input| graph.value(input).producer));
         self.nodes.extend(node.after.iter().copied());
         self.first.push(self.nodes.len() as u32);
+        self.numbers.push(numbers(node.kernel.name));
+    }
+
+    /// How many inputs a node has in TensorFlow's graph.
+    pub(super) fn edges(&self, node: NodeId) -> u64 {
+        self.of(node.0 as usize).len() as u64 + u64::from(self.numbers[node.0 as usize])
     }
 
     /// Looks for filters that several calls share, once all nodes are there.
@@ -116,6 +129,33 @@ impl Dependencies {
             }
         }
         visits
+    }
+}
+
+/// How many of a kernel's inputs are numbers known beforehand (tensorflow/core/ops/array_ops.cc, math_ops.cc, nn_ops.cc).
+fn numbers(kernel: &str) -> u8 {
+    match kernel {
+        "StridedSliceGrad" | "StatelessRandomUniformV2" => 4,
+        "StridedSlice" => 3,
+        "Slice" => 2,
+        "BroadcastTo"
+        | "ConcatV2"
+        | "Conv2DBackpropFilter"
+        | "Conv2DBackpropInput"
+        | "ExpandDims"
+        | "GatherV2"
+        | "Max"
+        | "Mean"
+        | "Min"
+        | "MirrorPad"
+        | "Pad"
+        | "Prod"
+        | "Reshape"
+        | "Split"
+        | "Sum"
+        | "Tile"
+        | "Transpose" => 1,
+        _ => 0,
     }
 }
 
