@@ -1,11 +1,20 @@
 """The jobs that `measure_tensorflow.py` measures: which models, with which batch, optimizer and precision."""
 
-from . import earlier, eighth, eleventh, fifth, ninth, seventh, sixth, tenth
+from . import earlier, eighth, eleventh, fifth, ninth, seventh, sixth, tenth, twelfth
 
-JOBS = [*earlier.JOBS, *fifth.JOBS, *sixth.JOBS, *seventh.JOBS, *eighth.JOBS, *ninth.JOBS, *tenth.JOBS, *eleventh.JOBS]
+JOBS = [*earlier.JOBS, *fifth.JOBS, *sixth.JOBS, *seventh.JOBS, *eighth.JOBS, *ninth.JOBS, *tenth.JOBS, *eleventh.JOBS, *twelfth.JOBS]
 
 # Those whose batches follow from their inputs; their files are archives.
-ARCHIVED = {**fifth.MODELS, **sixth.MODELS, **seventh.MODELS, **eighth.MODELS, **ninth.MODELS, **tenth.MODELS, **eleventh.MODELS}
+ARCHIVED = {
+    **fifth.MODELS,
+    **sixth.MODELS,
+    **seventh.MODELS,
+    **eighth.MODELS,
+    **ninth.MODELS,
+    **tenth.MODELS,
+    **eleventh.MODELS,
+    **twelfth.MODELS,
+}
 
 
 def prepare(keras, numpy, name, batch):
