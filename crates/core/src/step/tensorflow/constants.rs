@@ -93,11 +93,13 @@ impl Lowering<'_> {
             (node.kernel, node.in_place, node.free) = (Kernel { name: "Const", attr: 0 }, InPlace::No, true);
             node.scratch.clear();
         }
-        for (index, value) in graph.values.iter().enumerate() {
-            if let Storage::Variable(VariableId(kept)) = value.storage
+        for index in 0..graph.values.len() {
+            let storage = graph.values[index].storage;
+            if let Storage::Variable(VariableId(kept)) = storage
                 && (read_before[index], read_by_others[index]) == (true, false)
-                && is_constant(graph, value.storage)
+                && is_constant(graph, storage)
             {
+                graph.values[index].storage = Storage::Constant;
                 graph.variables[kept as usize].shape = Shape::fixed(&[0]);
             }
         }
