@@ -64,7 +64,7 @@ class Outputs:
         try:
             with torch.no_grad(), loss_state.each_call_the_first(loss, model, training=True) as held:
                 whole = _joined(self._pieces)
-                pieces = [_every(batch, first, count, self.total) for first in range(count)]
+                pieces = [parts.every(batch, first, count, self.total) for first in range(count)]
                 weights, found = rule.weights(rule.counts(pieces)), []
                 for first, (piece, weight) in enumerate(zip(pieces, weights)):
                     if weight != 0:
@@ -117,8 +117,3 @@ def _joined(pieces: list[Any]) -> Any:
     columns = zip(*map(parts.leaves, pieces))
     whole = iter([torch.cat(column) for column in columns])
     return parts.mapped(pieces[0], lambda _: next(whole))
-
-
-def _every(batch: Any, first: int, count: int, total: int) -> Any:
-    """Every so many samples of a batch, as views."""
-    return parts.mapped(batch, lambda tensor: tensor[first::count] if tensor.dim() > 0 and tensor.shape[0] == total else tensor)
