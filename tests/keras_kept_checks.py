@@ -10,10 +10,11 @@ import brimful.keras
 import keras
 import numpy as np
 from brimful.fitting import lines
+from brimful.keras import job as job_module
 from brimful.keras import planning
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
-from keras_fit_checks import BATCH, SIZE, arrays, compared, network
+from keras_fit_checks import BATCH, SIZE, arrays, compared, network, scalar_metric
 from keras_fit_job import force, parts_taken
 
 
@@ -199,6 +200,24 @@ def metrics_of_the_model():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+def metrics_of_the_batch():
+    """Metrics with one number for a batch, where its predictions are not kept: they are named, and those that add up are not."""
+    (x, y), found = arrays(), [keras.losses.MeanSquaredError(name="loss_as_metric"), keras.losses.dice, scalar_metric]
+    found += [keras.metrics.CosineSimilarity(axis=0, name="of_columns"), keras.metrics.F1Score(average="macro", name="f1"), "mae"]
+    held = job_module.COLLECTED_BYTES, job_module.COLLECTED_SHARE
+    job_module.COLLECTED_BYTES = job_module.COLLECTED_SHARE = 0
+    said = []
+    warn, lines.warn = lines.warn, lambda text: not said.append(text)
+    try:
+        model = network(metrics=False, weighted_metrics=found)
+        force(SIZE)
+        brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=1, verbose=2, shuffle=False)
+    finally:
+        lines.warn = warn
+        job_module.COLLECTED_BYTES, job_module.COLLECTED_SHARE = held
+    return {"parts": parts_taken(model), "said": said}
+
+
 def warned():
     """Keras's warning that there is nothing to train is given, and none about files that nobody writes."""
     (x, y), given = arrays(), []
@@ -234,6 +253,7 @@ CHECKS = [
     methods_of_its_own,
     steps_of_its_own,
     metrics_of_the_model,
+    metrics_of_the_batch,
     warned,
     losses_that_say_nothing,
 ]

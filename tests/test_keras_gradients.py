@@ -276,6 +276,15 @@ def test_metrics_that_the_model_updates_in_its_loss_are_named(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_metrics_with_one_number_for_a_batch_are_named_where_they_are_counted_part_by_part(backend):
+    found = result(backend, "metrics_of_the_batch")
+    assert found["parts"] > 1 and len(found["said"]) == 1, found
+    assert found["said"][0].startswith(
+        "loss_as_metric, dice, scalar_metric, of_columns: the predictions of a batch are too large to be kept"
+    ), found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_warnings_are_keras_own(backend):
     keras_own, ours = result(backend, "warned")["given"]
     assert ours == keras_own and len(ours) == (backend != "jax")
