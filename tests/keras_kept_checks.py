@@ -200,6 +200,44 @@ def metrics_of_the_model():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+class Freezes(keras.callbacks.Callback):
+    """Freezes the first layer, or unfreezes it, before some epochs, in the way that Keras documents."""
+
+    def __init__(self, *trainable):
+        super().__init__()
+        self.trainable, self.sums = trainable, []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.sums.append(float(abs(self.model.get_weights()[0]).sum()))
+        if self.trainable[epoch] is not None:
+            self.model.layers[1].trainable = self.trainable[epoch]
+            self.model.make_train_function(force=True)
+
+
+def frozen_by_a_callback():
+    def thawing():
+        model = network()
+        model.optimizer.build(model.trainable_variables)
+        model.layers[1].trainable = False
+        return model
+
+    (x, y), results = arrays(), []
+    for make, trainable, moves in (
+        (network, (None, False, True, None), [True, False, True]),
+        (thawing, (None, True, None, None), [False, True, True]),
+    ):
+        seen = []
+
+        def own(trainable=trainable, seen=seen):
+            seen.append(Freezes(*trainable))
+            return {"callbacks": seen[-1:]}
+
+        results.append(compared(lambda: (x, y), make, before=own, batch_size=BATCH, epochs=4))
+        for callback in seen:
+            assert [one != other for one, other in zip(callback.sums, callback.sums[1:])] == moves, callback.sums
+    return {name: (min if name == "parts" else max)(one[name] for one in results) for name in ("parts", "weights", "logs")}
+
+
 def metrics_of_the_batch():
     """Metrics with one number for a batch, where its predictions are not kept: they are named, and those that add up are not."""
     (x, y), found = arrays(), [keras.losses.MeanSquaredError(name="loss_as_metric"), keras.losses.dice, scalar_metric]
@@ -258,6 +296,7 @@ CHECKS = [
     losses_that_say_nothing,
 ]
 if keras.backend.backend() != "jax":
-    CHECKS.append(metrics_of_layers)
+    # Keras on JAX cannot train with other weights than it began with.
+    CHECKS += [metrics_of_layers, frozen_by_a_callback]
 if keras.backend.backend() == "torch":
     CHECKS.append(several_steps_are_refused)

@@ -146,7 +146,10 @@ class Backend:
         return self._lists[name]
 
     def _weights(self) -> list:
-        return self._listed("weights", lambda: self.model.trainable_weights)
+        """Those that are trained now: a callback may freeze layers, or unfreeze them."""
+        return (
+            [weight for weight in self._listed("weights", lambda: self.model.weights) if weight.trainable] if self.model.trainable else []
+        )
 
     def asked(self, ask: Any, *args: Any) -> Any:
         """What a function says that calls the model outside a step. With all digits of the numbers: a GPU may multiply with ten bits."""
