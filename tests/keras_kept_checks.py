@@ -200,6 +200,26 @@ def metrics_of_the_model():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+class Seen(keras.callbacks.Callback):
+    """What a callback reads on PyTorch of the gradients after each batch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        logs["gradients"] = sum(float(abs(weight.value.grad).sum()) for weight in self.model.trainable_weights)
+        self.sizes = [*getattr(self, "sizes", ()), logs["gradients"]]
+
+
+def gradients_stay():
+    """Where Keras leaves them, and those of the whole batch."""
+    (x, y), sizes, parts = arrays(), [], []
+    for fit, size in ((ORIGINAL["fit"], None), (brimful.keras.fit, BATCH), (brimful.keras.fit, SIZE)):
+        force(size or BATCH)
+        model, seen = network(), Seen()
+        fit(model, x, y, batch_size=BATCH, verbose=0, shuffle=False, callbacks=[seen])
+        sizes.append(seen.sizes)
+        parts.append(1 if size is None else parts_taken(model))
+    return {"sizes": sizes, "parts": parts}
+
+
 class Freezes(keras.callbacks.Callback):
     """Freezes the first layer, or unfreezes it, before some epochs, in the way that Keras documents."""
 
@@ -299,4 +319,4 @@ if keras.backend.backend() != "jax":
     # Keras on JAX cannot train with other weights than it began with.
     CHECKS += [metrics_of_layers, frozen_by_a_callback]
 if keras.backend.backend() == "torch":
-    CHECKS.append(several_steps_are_refused)
+    CHECKS += [several_steps_are_refused, gradients_stay]

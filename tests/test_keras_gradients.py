@@ -287,6 +287,13 @@ def test_metrics_with_one_number_for_a_batch_are_named_where_they_are_counted_pa
     ), found
 
 
+def test_gradients_stay_where_keras_leaves_them():
+    found = result("torch", "gradients_stay")
+    keras_own, *ours = found["sizes"]
+    assert found["parts"][:2] == [1, 1] and found["parts"][2] > 1 and len(keras_own) == 3
+    assert all(abs(one - other) <= 1e-5 * other for sizes in ours for one, other in zip(sizes, keras_own, strict=True)), found
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_warnings_are_keras_own(backend):
     keras_own, ours = result(backend, "warned")["given"]

@@ -151,6 +151,16 @@ class Backend:
             [weight for weight in self._listed("weights", lambda: self.model.weights) if weight.trainable] if self.model.trainable else []
         )
 
+    def _give_gradients(self, gradients: list) -> None:
+        """Puts them where Keras leaves them: callbacks read them there."""
+        for weight, gradient in zip(_parameters(self._weights()), gradients):
+            weight.grad = gradient
+
+    def _drop_gradients(self) -> None:
+        """Those of the step before: they would only take room."""
+        for weight in _parameters(self._listed("weights", lambda: self.model.weights)):
+            weight.grad = None
+
     def asked(self, ask: Any, *args: Any) -> Any:
         """What a function says that calls the model outside a step. With all digits of the numbers: a GPU may multiply with ten bits."""
         cudnn, precision = torch.backends.cudnn, torch.get_float32_matmul_precision()
@@ -166,6 +176,7 @@ class Backend:
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs."""
         x, y, weights = _own_weights(data)
+        self._drop_gradients()
         y_pred = self._forward(x, training=True)
         loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
         self.model._loss_tracker.update_state(loss, sample_weight=next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0])
@@ -179,8 +190,6 @@ class Backend:
             return []
         # As Keras does, and not `autograd.grad`: that leaves some in another order in memory than their weights, which optimizers then
         # update one by one, and it takes time to find the way to chosen weights.
-        for weight in weights:
-            weight.grad = None
         loss.backward()
         gradients = [weight.grad for weight in weights]
         for weight in weights:
@@ -196,6 +205,7 @@ class Backend:
     def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
         """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
         x, y, weights = data
+        self._drop_gradients()
         with state.moving_averages(self.model, share):
             y_pred = self._forward(x, training=True)
             loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
@@ -227,6 +237,7 @@ class Backend:
             else:
                 self._before = self._update_copies.made(updated)
             self.model.optimizer.apply(gradients, self._weights())
+        self._give_gradients(gradients)
         self._before = None
         if self.lean or not self.joint:
             self._update_copies.forget()
