@@ -15,7 +15,7 @@ from brimful.keras import planning
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
 from keras_fit_checks import BATCH, SIZE, arrays, compared, network, scalar_metric
-from keras_fit_job import force, parts_taken
+from keras_fit_job import difference, force, parts_taken
 
 
 def masked_metrics():
@@ -200,6 +200,37 @@ def metrics_of_the_model():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+def called_as_keras_calls_it():
+    """A model that does not hand on whether it is training, with a layer that wants to know and one that is called twice and adds a loss: on JAX Keras
+    counts only the last one's loss, and tells inner layers nothing."""
+
+    class Doubles(layers.Layer):
+        def call(self, x, training=None):
+            return 2.0 * x if training else x
+
+    class Careless(keras.Model):
+        def __init__(self):
+            super().__init__(activity_regularizer="l2")
+            self.doubles, self.twice, self.last = Doubles(), layers.Dense(6, activity_regularizer="l2"), layers.Dense(1)
+
+        def call(self, x, training=None):
+            return self.last(self.twice(self.twice(self.doubles(x))))
+
+    def make():
+        keras.utils.set_random_seed(3)
+        model = Careless()
+        model.compile("sgd", "mse")
+        return model
+
+    x, y = arrays()
+    result = compared(lambda: (x, y), make, batch_size=BATCH, validation_data=arrays(21), kinds=("train", "test"))
+    force(BATCH)
+    plain, whole = make(), make()
+    ORIGINAL["fit"](plain, x, y, batch_size=BATCH, epochs=2, verbose=0, shuffle=False)
+    brimful.keras.fit(whole, x, y, batch_size=BATCH, epochs=2, verbose=0, shuffle=False)
+    return {**result, "weights": max(result["weights"], difference(whole.get_weights(), plain.get_weights()))}
+
+
 class Seen(keras.callbacks.Callback):
     """What a callback reads on PyTorch of the gradients after each batch."""
 
@@ -312,6 +343,7 @@ CHECKS = [
     steps_of_its_own,
     metrics_of_the_model,
     metrics_of_the_batch,
+    called_as_keras_calls_it,
     warned,
     losses_that_say_nothing,
 ]

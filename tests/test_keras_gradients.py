@@ -64,6 +64,7 @@ FIT = (
     "nothing_is_left",
     "several_steps_at_once",
     "masked_metrics",
+    "called_as_keras_calls_it",
     "frozen_by_a_callback",
 )
 #: What must not be taken in parts, and what is said about it.

@@ -93,8 +93,8 @@ class _Told:
     mean over samples: where it is so, which it mostly is, nothing has to be asked again.
     """
 
-    def __init__(self, model: Any, asked: Any, few: tuple, pieces: list[tuple], shares: list[float], rule: Rule) -> None:
-        self.model, self.asked, self.pieces, self.shares = model, asked, pieces, shares
+    def __init__(self, backend: Any, model: Any, few: tuple, pieces: list[tuple], shares: list[float], rule: Rule) -> None:
+        self.backend, self.model, self.pieces, self.shares = backend, model, pieces, shares
 
         def ask(few: tuple, pieces: list[tuple]) -> tuple:
             with _drawing_nothing() as drawn:
@@ -113,7 +113,7 @@ class _Told:
             self.drew = bool(drawn)
             return counts, [terms, *parts], weighted
 
-        self.counts, (whole, *parts), weighted = asked(ask, few, pieces)
+        self.counts, (whole, *parts), weighted = backend.asked(ask, few, pieces)
         self.y_pred, *self.whole = _host(whole)
         self.y_preds, self.losses, self.values, self.layers = zip(*map(_host, parts))
         self.weighted = sum(float(_numbers(loss)) for loss in weighted)
@@ -125,11 +125,11 @@ class _Told:
             with _drawing_nothing():
                 return [self._loss(self._forward(piece), rule, share, counts)[0] for piece, share in zip(pieces, self.shares)]
 
-        return sum(float(_numbers(loss)) for loss in self.asked(ask, self.pieces, self.counts))
+        return sum(float(_numbers(loss)) for loss in self.backend.asked(ask, self.pieces, self.counts))
 
     def _forward(self, data: tuple) -> tuple:
         x, y, weights = data
-        return x, y, _results(self.model, data), weights
+        return x, y, self.backend.forward(x, training=False), weights
 
     def _loss(self, passed: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> tuple:
         x, y, y_pred, weights = passed
@@ -162,7 +162,7 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
     kept = backend.keep()
     for samples in (SAMPLES, *FEWER):
         try:
-            return try_out(model, data, backend.asked, samples)
+            return try_out(backend, model, data, samples)
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
@@ -180,7 +180,7 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
 
     def ask(pieces: list[tuple]) -> list:
         with _drawing_nothing():
-            return [_results(model, data) for data in pieces]
+            return [backend.forward(data[0], training=False) for data in pieces]
 
     try:
         whole, *parts = backend.asked(ask, [few, batches.part(few, 0, 1), batches.part(few, 1, rows)])
@@ -193,7 +193,7 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
         return Finding("fixed_batch", text, splits=False)
     if _same_rows(whole, parts, COARSE / 30):
         return None
-    return _why_not_the_same(model, backend.asked, few, COARSE / 30)
+    return _why_not_the_same(backend, few, COARSE / 30)
 
 
 def _tolerance(model: Any) -> float:
@@ -229,8 +229,8 @@ def holds(backend: Any, rule: Rule, data: tuple, y_pred: Any, size: int, counts:
     return True
 
 
-def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
-    """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
+def try_out(backend: Any, model: Any, data: tuple, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
+    """How this model's loss adds up over parts, and what forbids parts."""
     rows = min(batches.rows(data[0]), samples)
     few = batches.spread(data, rows)
     bounds = sorted({min(bound, rows) for bound in (*BOUNDS, rows)})
@@ -240,14 +240,14 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
     try:
-        told = _Told(model, asked, few, pieces, shares, raw)
+        told = _Told(backend, model, few, pieces, shares, raw)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
     if not _same_rows(told.y_pred, list(told.y_preds), tolerance):
-        return raw, _why_not_the_same(model, asked, few, tolerance)
+        return raw, _why_not_the_same(backend, few, tolerance)
     drawn = Finding("random", f"the model {DRAWS}") if told.drew else None
     loss, values, layers = told.whole
     sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
@@ -284,21 +284,17 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     return rule, drawn if _close(loss, total, tolerance, 1e-6) else couples
 
 
-def _why_not_the_same(model: Any, asked: Any, few: tuple, tolerance: float) -> Finding:
+def _why_not_the_same(backend: Any, few: tuple, tolerance: float) -> Finding:
     """Results that are others the second time, too, say nothing about what samples do to each other."""
 
     def ask(few: tuple) -> list:
         with _drawing_nothing():
-            return [_results(model, few), _results(model, few)]
+            return [backend.forward(few[0], training=False) for _ in range(2)]
 
-    first, second = asked(ask, few)
+    first, second = backend.asked(ask, few)
     if not _same_rows(first, [second], tolerance):
         return Finding("noisy", NOISY, splits=False)
     return Finding("model_couples", COUPLES, splits=False)
-
-
-def _results(model: Any, data: tuple) -> Any:
-    return model(data[0], **({"training": False} if model._call_has_training_arg else {}))
 
 
 def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:

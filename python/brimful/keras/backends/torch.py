@@ -177,7 +177,7 @@ class Backend:
         """Keras's own step up to the gradients: those, and the logs."""
         x, y, weights = _own_weights(data)
         self._drop_gradients()
-        y_pred = self._forward(x, training=True)
+        y_pred = self.forward(x, training=True)
         loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
         self.model._loss_tracker.update_state(loss, sample_weight=next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0])
         gradients = self._gradients(self.model.optimizer.scale_loss(loss))
@@ -200,14 +200,14 @@ class Backend:
         """What a part divides its losses by."""
         x, y, weights = data
         with torch.no_grad():
-            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+            return terms.part_counts(self.model, x, y, self.forward(x, training=False), weights)
 
     def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
         """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
         x, y, weights = data
         self._drop_gradients()
         with state.moving_averages(self.model, share):
-            y_pred = self._forward(x, training=True)
+            y_pred = self.forward(x, training=True)
             loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
         gradients = self._gradients(self.model.optimizer.scale_loss(loss))
         with torch.no_grad():
@@ -267,7 +267,7 @@ class Backend:
 
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
         x, y, weights = data
-        y_pred = self._forward(x, training=False)
+        y_pred = self.forward(x, training=False)
         loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
         if not collect:
             self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
@@ -294,7 +294,7 @@ class Backend:
         for variable, value in zip(state.seeds(self.model), values):
             variable.assign(value)
 
-    def _forward(self, x: Any, training: bool) -> Any:
+    def forward(self, x: Any, training: bool) -> Any:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
 
