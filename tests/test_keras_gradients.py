@@ -192,8 +192,8 @@ def test_what_couples_samples_is_not_split(backend, name):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_batch_that_a_few_samples_told_nothing_of_is_not_trained_with(backend):
     """Its loss divides by a mask: the batch before it is trained with, as Keras trains with it, and it is not."""
-    checked = result(backend, "few_samples_are_wrong")
-    for name in ("a_number", "rows", "own"):
+    checked = {**result(backend, "few_samples_are_wrong"), **result(backend, "dice_of_other_targets")}
+    for name in ("a_number", "rows", "own", "dice"):
         found = checked[name]
         assert "it divides by something that is not their number" in found["said"] and "\n" not in found["said"], (name, found)
         assert found["parts"] == 3 and found["weights"] <= 1e-5, (name, found)

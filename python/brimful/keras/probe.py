@@ -37,7 +37,8 @@ ZERO = "zero"
 #: Where a few samples said otherwise.
 DIVIDES = (
     "the loss is another one when its samples are taken in other parts: it divides by something that is not their number, such as a mask. "
-    "Let the loss give a number for each sample, and give the mask as sample_weight with reduction='mean_with_sample_weight'"
+    "Let the loss give a number for each sample (Dice and Tversky do with axis=), and give the mask as sample_weight with "
+    "reduction='mean_with_sample_weight'"
 )
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
 
@@ -271,7 +272,8 @@ def try_out(backend: Any, model: Any, data: tuple, samples: int = SAMPLES) -> tu
     for index, kind in enumerate(told.kinds):
         if kind == SCALAR:
             rule.scalars[index] = _behaves(values[index], [part[index] for part in told.values], shares, tolerance)
-    rule.layer_count, rule.doubted = len(layers), told.own and not told.loss_drew
+    # A number for the batch says as little where it is Keras's own (Dice): the next batch may have other targets.
+    rule.layer_count, rule.doubted = len(layers), (told.own or bool(rule.scalars)) and not told.loss_drew
     for index, value in enumerate(layers[: len(layers) - regularised]):
         rule.layers[index] = _behaves(value, [part[index] for part in told.layers], shares, tolerance)
     found = {*rule.scalars.values(), *rule.layers.values()}
