@@ -277,6 +277,16 @@ def dice_of_other_targets():
     return {"dice": {"said": text, "weights": difference(ours.get_weights(), plain.get_weights()), "parts": parts_taken(ours)}}
 
 
+def a_number_beside_the_results():
+    """An output without a row for each sample: Keras trains with it, and so does brimful where the batch fits."""
+    inputs = keras.Input((6,))
+    hidden = layers.Dense(5)(inputs)
+    model = keras.Model(inputs, {"result": layers.Dense(3)(hidden), "size": ops.mean(ops.square(hidden))})
+    model.compile("sgd", loss={"result": "mse"})
+    x, y = arrays()
+    return trained(model, data=(x, {"result": y}))
+
+
 class Sampling(layers.Layer):
     """The noise of a variational autoencoder, which it has without training, too."""
 
@@ -356,6 +366,7 @@ CHECKS = [
     labels_that_are_missing,
     few_samples_are_wrong,
     dice_of_other_targets,
+    a_number_beside_the_results,
     autoencoder_with_noise,
     noise_and_coupling,
     must_not_split,

@@ -71,6 +71,7 @@ FIT = (
 FORBIDDEN = {
     "stateful": ("stateful", "keeps a state for each row"),
     "fixed_batch": ("fixed_batch", "does not take another number of samples"),
+    "a_number_beside_the_results": ("no_rows", "is not made of rows for each sample"),
     "batch_mean": ("model_couples", "depend on the other samples"),
     "in_batch_contrastive": ("loss_couples", "the loss couples the samples"),
     "scalar_loss_with_weights": ("loss_couples", "the loss couples the samples"),

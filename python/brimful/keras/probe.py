@@ -41,6 +41,7 @@ DIVIDES = (
     "reduction='mean_with_sample_weight'"
 )
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
+NO_ROWS = "an output of the model is not made of rows for each sample (it is one number, or a table): its batch cannot be taken in parts"
 
 
 #: Where random numbers come from in Keras, for each backend.
@@ -192,9 +193,7 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
             return None
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return Finding("fixed_batch", text, splits=False)
-    if _same_rows(whole, parts, COARSE / 30):
-        return None
-    return _why_not_the_same(backend, few, COARSE / 30)
+    return _couples(backend, few, whole, parts, COARSE / 30)
 
 
 def _tolerance(model: Any) -> float:
@@ -247,8 +246,9 @@ def try_out(backend: Any, model: Any, data: tuple, samples: int = SAMPLES) -> tu
             raise
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
-    if not _same_rows(told.y_pred, list(told.y_preds), tolerance):
-        return raw, _why_not_the_same(backend, few, tolerance)
+    couples = _couples(backend, few, told.y_pred, list(told.y_preds), tolerance)
+    if couples is not None:
+        return raw, couples
     drawn = Finding("random", f"the model {DRAWS}") if told.drew else None
     loss, values, layers = told.whole
     sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
@@ -286,6 +286,22 @@ def try_out(backend: Any, model: Any, data: tuple, samples: int = SAMPLES) -> tu
     return rule, drawn if _close(loss, total, tolerance, 1e-6) else couples
 
 
+def _couples(backend: Any, few: tuple, whole: Any, parts: list, tolerance: float) -> Finding | None:
+    """What stands against parts in the results of a few samples, as a whole and in parts."""
+    if not _made_of_rows(whole, parts):
+        return Finding("no_rows", NO_ROWS, splits=False)
+    return None if _same_rows(whole, parts, tolerance) else _why_not_the_same(backend, few, tolerance)
+
+
+def _made_of_rows(whole: Any, parts: list) -> bool:
+    """Whether the results of the parts are, one after the other, as many as those of the whole."""
+    pieces = [[leaf.shape for leaf in tree.flatten(part)] for part in parts]
+    for shape, *shapes in zip([leaf.shape for leaf in tree.flatten(whole)], *pieces):
+        if len(shape) == 0 or sum(int(piece[0]) for piece in shapes) != int(shape[0]):
+            return False
+    return True
+
+
 def _why_not_the_same(backend: Any, few: tuple, tolerance: float) -> Finding:
     """Results that are others the second time, too, say nothing about what samples do to each other."""
 
@@ -303,7 +319,7 @@ def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:
     for index, leaf in enumerate(tree.flatten(whole)):
         expected = _numbers(leaf)
         pieces = [_numbers(tree.flatten(part)[index]) for part in parts]
-        if any(piece.shape[1:] != expected.shape[1:] for piece in pieces) or sum(map(len, pieces)) != len(expected):
+        if any(piece.shape[1:] != expected.shape[1:] for piece in pieces):
             return False
         begin = 0
         for piece in pieces:
