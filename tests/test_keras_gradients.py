@@ -50,6 +50,7 @@ FIT = (
     "several_outputs",
     "losses_of_ones_own",
     "losses_of_ones_own_with_masks",
+    "words_folded_into_the_batch",
     "own_loss_of_several_outputs",
     "only_losses_of_layers",
     "callbacks",

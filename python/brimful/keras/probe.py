@@ -209,14 +209,14 @@ def holds(backend: Any, rule: Rule, data: tuple, y_pred: Any, size: int, counts:
     divides by a mask, or by anything but the number of samples, has another value then, if it is not the same in all parts.
     """
     rows = batches.rows(data)
-    if not batches.can_choose((data, y_pred)):
+    if not batches.can_choose((data, y_pred)) or any(int(leaf.shape[0]) % rows for leaf in tree.flatten(y_pred) if leaf is not None):
         return True
     # No two neighbours together; of one sample alone nothing can be seen.
     apart = -(-rows // size)
     order = [row for first in range(apart) for row in range(first, rows, apart)]
     again = []
     for begin, end in sizing.parts(rows, max(size, 2)):
-        part = [batches.chosen(of, order[begin:end]) for of in (data, y_pred)]
+        part = [batches.chosen(of, order[begin:end], rows) for of in (data, y_pred)]
         values = backend.doubted(*part, rule, training, (end - begin) / rows, counts)
         again.append([float(_numbers(value)) for value in values])
     tolerance = min(10 * _tolerance(backend.model), COARSE)
