@@ -256,6 +256,37 @@ def few_samples_are_wrong():
     return found
 
 
+def dice_of_other_targets():
+    """With one class for each sample Keras's Dice is a mean, as the first batch shows; some samples of the second have none, and it is trained with no more."""
+    x, _ = arrays(2 * ROWS)
+    y = np.eye(3, dtype="float32")[np.arange(2 * ROWS) % 3]
+    y[-5:] = 0.0
+    models = []
+    for _ in range(2):
+        keras.utils.set_random_seed(2)
+        models.append(keras.Sequential([layers.Input((6,)), layers.Dense(3, activation="softmax")]))
+        models[-1].compile(keras.optimizers.SGD(0.1), loss=keras.losses.Dice())
+    plain, ours = models
+    ORIGINAL["fit"](plain, x[:ROWS], y[:ROWS], batch_size=ROWS, verbose=0, shuffle=False)
+    force(SIZE)
+    text = ""
+    try:
+        brimful.keras.fit(ours, x, y, batch_size=ROWS, verbose=0, shuffle=False)
+    except CannotSplit as error:
+        text = str(error)
+    return {"dice": {"said": text, "weights": difference(ours.get_weights(), plain.get_weights()), "parts": parts_taken(ours)}}
+
+
+def a_number_beside_the_results():
+    """An output without a row for each sample: Keras trains with it, and so does brimful where the batch fits."""
+    inputs = keras.Input((6,))
+    hidden = layers.Dense(5)(inputs)
+    model = keras.Model(inputs, {"result": layers.Dense(3)(hidden), "size": ops.mean(ops.square(hidden))})
+    model.compile("sgd", loss={"result": "mse"})
+    x, y = arrays()
+    return trained(model, data=(x, {"result": y}))
+
+
 class Sampling(layers.Layer):
     """The noise of a variational autoencoder, which it has without training, too."""
 
@@ -334,6 +365,8 @@ CHECKS = [
     root_of_the_mean,
     labels_that_are_missing,
     few_samples_are_wrong,
+    dice_of_other_targets,
+    a_number_beside_the_results,
     autoencoder_with_noise,
     noise_and_coupling,
     must_not_split,

@@ -138,6 +138,27 @@ def losses_of_ones_own_with_masks():
     return compared(lambda: (words, words), make, batch_size=BATCH, validation_split=0.3, kinds=("train", "test"))
 
 
+def words_folded_into_the_batch():
+    """A result with a row for each word, and losses of one's own of it, which are asked again for other samples: of all of a sample's words."""
+    words = np.random.default_rng(2).integers(1, 9, (ROWS, 6))
+
+    def make(loss):
+        keras.utils.set_random_seed(3)
+        inputs = keras.Input((6,))
+        model = keras.Model(inputs, ops.reshape(layers.Dense(9)(layers.Embedding(9, 4)(inputs)), (-1, 9)))
+        model.compile("sgd", loss)
+        return model
+
+    def rows(y, p):
+        return 2.0 * keras.losses.sparse_categorical_crossentropy(ops.reshape(y, (-1,)), p, from_logits=True)
+
+    options = {"batch_size": BATCH, "validation_data": (words[:21], words[:21]), "kinds": ("train", "test")}
+    one, other = (
+        compared(lambda: (words, words), lambda loss=loss: make(loss), **options) for loss in (rows, lambda y, p: ops.mean(rows(y, p)))
+    )
+    return {name: (min if name == "parts" else max)(one[name], other[name]) for name in ("parts", "weights", "logs")}
+
+
 def own_loss_of_several_outputs():
     """A model that computes its loss in its own way, out of Keras's: sums, each with a tracker."""
 
@@ -304,6 +325,7 @@ CHECKS = [
     several_outputs,
     losses_of_ones_own,
     losses_of_ones_own_with_masks,
+    words_folded_into_the_batch,
     own_loss_of_several_outputs,
     only_losses_of_layers,
     callbacks,

@@ -10,11 +10,12 @@ import brimful.keras
 import keras
 import numpy as np
 from brimful.fitting import lines
+from brimful.keras import job as job_module
 from brimful.keras import planning
 from brimful.keras.api import ORIGINAL
 from keras import layers, ops
-from keras_fit_checks import BATCH, SIZE, arrays, compared, network
-from keras_fit_job import force, parts_taken
+from keras_fit_checks import BATCH, SIZE, arrays, compared, network, scalar_metric
+from keras_fit_job import difference, force, parts_taken
 
 
 def masked_metrics():
@@ -199,6 +200,113 @@ def metrics_of_the_model():
     return {"parts": parts_taken(model), "said": " ".join(said)}
 
 
+def called_as_keras_calls_it():
+    """A model that does not hand on whether it is training, with a layer that wants to know and one that is called twice and adds a loss: on JAX Keras
+    counts only the last one's loss, and tells inner layers nothing."""
+
+    class Doubles(layers.Layer):
+        def call(self, x, training=None):
+            return 2.0 * x if training else x
+
+    class Careless(keras.Model):
+        def __init__(self):
+            super().__init__(activity_regularizer="l2")
+            self.doubles, self.twice, self.last = Doubles(), layers.Dense(6, activity_regularizer="l2"), layers.Dense(1)
+
+        def call(self, x, training=None):
+            return self.last(self.twice(self.twice(self.doubles(x))))
+
+    def make():
+        keras.utils.set_random_seed(3)
+        model = Careless()
+        model.compile("sgd", "mse")
+        return model
+
+    x, y = arrays()
+    result = compared(lambda: (x, y), make, batch_size=BATCH, validation_data=arrays(21), kinds=("train", "test"))
+    force(BATCH)
+    plain, whole = make(), make()
+    ORIGINAL["fit"](plain, x, y, batch_size=BATCH, epochs=2, verbose=0, shuffle=False)
+    brimful.keras.fit(whole, x, y, batch_size=BATCH, epochs=2, verbose=0, shuffle=False)
+    return {**result, "weights": max(result["weights"], difference(whole.get_weights(), plain.get_weights()))}
+
+
+class Seen(keras.callbacks.Callback):
+    """What a callback reads on PyTorch of the gradients after each batch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        logs["gradients"] = sum(float(abs(weight.value.grad).sum()) for weight in self.model.trainable_weights)
+        self.sizes = [*getattr(self, "sizes", ()), logs["gradients"]]
+
+
+def gradients_stay():
+    """Where Keras leaves them, and those of the whole batch."""
+    (x, y), sizes, parts = arrays(), [], []
+    for fit, size in ((ORIGINAL["fit"], None), (brimful.keras.fit, BATCH), (brimful.keras.fit, SIZE)):
+        force(size or BATCH)
+        model, seen = network(), Seen()
+        fit(model, x, y, batch_size=BATCH, verbose=0, shuffle=False, callbacks=[seen])
+        sizes.append(seen.sizes)
+        parts.append(1 if size is None else parts_taken(model))
+    return {"sizes": sizes, "parts": parts}
+
+
+class Freezes(keras.callbacks.Callback):
+    """Freezes the first layer, or unfreezes it, before some epochs, in the way that Keras documents."""
+
+    def __init__(self, *trainable):
+        super().__init__()
+        self.trainable, self.sums = trainable, []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.sums.append(float(abs(self.model.get_weights()[0]).sum()))
+        if self.trainable[epoch] is not None:
+            self.model.layers[1].trainable = self.trainable[epoch]
+            self.model.make_train_function(force=True)
+
+
+def frozen_by_a_callback():
+    def thawing():
+        model = network()
+        model.optimizer.build(model.trainable_variables)
+        model.layers[1].trainable = False
+        return model
+
+    (x, y), results = arrays(), []
+    for make, trainable, moves in (
+        (network, (None, False, True, None), [True, False, True]),
+        (thawing, (None, True, None, None), [False, True, True]),
+    ):
+        seen = []
+
+        def own(trainable=trainable, seen=seen):
+            seen.append(Freezes(*trainable))
+            return {"callbacks": seen[-1:]}
+
+        results.append(compared(lambda: (x, y), make, before=own, batch_size=BATCH, epochs=4))
+        for callback in seen:
+            assert [one != other for one, other in zip(callback.sums, callback.sums[1:])] == moves, callback.sums
+    return {name: (min if name == "parts" else max)(one[name] for one in results) for name in ("parts", "weights", "logs")}
+
+
+def metrics_of_the_batch():
+    """Metrics with one number for a batch, where its predictions are not kept: they are named, and those that add up are not."""
+    (x, y), found = arrays(), [keras.losses.MeanSquaredError(name="loss_as_metric"), keras.losses.dice, scalar_metric]
+    found += [keras.metrics.CosineSimilarity(axis=0, name="of_columns"), keras.metrics.F1Score(average="macro", name="f1"), "mae"]
+    held = job_module.COLLECTED_BYTES, job_module.COLLECTED_SHARE
+    job_module.COLLECTED_BYTES = job_module.COLLECTED_SHARE = 0
+    said = []
+    warn, lines.warn = lines.warn, lambda text: not said.append(text)
+    try:
+        model = network(metrics=False, weighted_metrics=found)
+        force(SIZE)
+        brimful.keras.fit(model, x, y, batch_size=BATCH, epochs=1, verbose=2, shuffle=False)
+    finally:
+        lines.warn = warn
+        job_module.COLLECTED_BYTES, job_module.COLLECTED_SHARE = held
+    return {"parts": parts_taken(model), "said": said}
+
+
 def warned():
     """Keras's warning that there is nothing to train is given, and none about files that nobody writes."""
     (x, y), given = arrays(), []
@@ -234,10 +342,13 @@ CHECKS = [
     methods_of_its_own,
     steps_of_its_own,
     metrics_of_the_model,
+    metrics_of_the_batch,
+    called_as_keras_calls_it,
     warned,
     losses_that_say_nothing,
 ]
 if keras.backend.backend() != "jax":
-    CHECKS.append(metrics_of_layers)
+    # Keras on JAX cannot train with other weights than it began with.
+    CHECKS += [metrics_of_layers, frozen_by_a_callback]
 if keras.backend.backend() == "torch":
-    CHECKS.append(several_steps_are_refused)
+    CHECKS += [several_steps_are_refused, gradients_stay]

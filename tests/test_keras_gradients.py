@@ -50,6 +50,7 @@ FIT = (
     "several_outputs",
     "losses_of_ones_own",
     "losses_of_ones_own_with_masks",
+    "words_folded_into_the_batch",
     "own_loss_of_several_outputs",
     "only_losses_of_layers",
     "callbacks",
@@ -64,11 +65,14 @@ FIT = (
     "nothing_is_left",
     "several_steps_at_once",
     "masked_metrics",
+    "called_as_keras_calls_it",
+    "frozen_by_a_callback",
 )
 #: What must not be taken in parts, and what is said about it.
 FORBIDDEN = {
     "stateful": ("stateful", "keeps a state for each row"),
     "fixed_batch": ("fixed_batch", "does not take another number of samples"),
+    "a_number_beside_the_results": ("no_rows", "is not made of rows for each sample"),
     "batch_mean": ("model_couples", "depend on the other samples"),
     "in_batch_contrastive": ("loss_couples", "the loss couples the samples"),
     "scalar_loss_with_weights": ("loss_couples", "the loss couples the samples"),
@@ -166,6 +170,8 @@ def test_plain_averaging_of_parts_would_fail(backend):
 def test_fit_gives_what_keras_gives(backend, name):
     if name == "several_steps_at_once" and backend == "torch":
         pytest.skip("Keras has no steps_per_execution on PyTorch")
+    if name == "frozen_by_a_callback" and backend == "jax":
+        pytest.skip("Keras on JAX cannot train with other weights than it began with")
     if name == "loader_of_torch":
         pytest.importorskip("torch")
     found = result(backend, name)
@@ -188,8 +194,8 @@ def test_what_couples_samples_is_not_split(backend, name):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_batch_that_a_few_samples_told_nothing_of_is_not_trained_with(backend):
     """Its loss divides by a mask: the batch before it is trained with, as Keras trains with it, and it is not."""
-    checked = result(backend, "few_samples_are_wrong")
-    for name in ("a_number", "rows", "own"):
+    checked = {**result(backend, "few_samples_are_wrong"), **result(backend, "dice_of_other_targets")}
+    for name in ("a_number", "rows", "own", "dice"):
         found = checked[name]
         assert "it divides by something that is not their number" in found["said"] and "\n" not in found["said"], (name, found)
         assert found["parts"] == 3 and found["weights"] <= 1e-5, (name, found)
@@ -273,6 +279,22 @@ def test_metrics_that_layers_update_are_named(backend):
 def test_metrics_that_the_model_updates_in_its_loss_are_named(backend):
     found = result(backend, "metrics_of_the_model")
     assert found["parts"] > 1 and "losses_seen/total changes whenever the model is called: once for each part" in found["said"], found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_metrics_with_one_number_for_a_batch_are_named_where_they_are_counted_part_by_part(backend):
+    found = result(backend, "metrics_of_the_batch")
+    assert found["parts"] > 1 and len(found["said"]) == 1, found
+    assert found["said"][0].startswith(
+        "loss_as_metric, dice, scalar_metric, of_columns: the predictions of a batch are too large to be kept"
+    ), found
+
+
+def test_gradients_stay_where_keras_leaves_them():
+    found = result("torch", "gradients_stay")
+    keras_own, *ours = found["sizes"]
+    assert found["parts"][:2] == [1, 1] and found["parts"][2] > 1 and len(keras_own) == 3
+    assert all(abs(one - other) <= 1e-5 * other for sizes in ours for one, other in zip(sizes, keras_own, strict=True)), found
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -370,3 +370,48 @@ def test_recover_puts_everything_back():
     assert attempt.succeeded and not torch.equal(before[0][0], state()[0][0])
     with pytest.raises(KeyError), brimful.torch.recover(model, optimizer):
         raise KeyError("another error passes")
+
+
+def test_lists_and_arrays_with_an_entry_for_each_sample_are_cut():
+    x, boxes = torch.arange(20).reshape(5, 4), [torch.ones(1, 4) * index for index in range(5)]
+    batch = {
+        "x": x,
+        "names": list("abcde"),
+        "ids": tuple(range(5)),
+        "weights": x.numpy()[:, 0],
+        "boxes": boxes,
+        "size": (224, 224),
+        "of": "all",
+    }
+    parts = list(brimful.torch.split(batch, 3))
+    assert [part["names"] for part in parts] == [["a", "b", "c"], ["d", "e"]] and [part["ids"] for part in parts] == [(0, 1, 2), (3, 4)]
+    assert [part["weights"].tolist() for part in parts] == [[0, 4, 8], [12, 16]]
+    assert [[float(box.mean()) for box in part["boxes"]] for part in parts] == [[0, 1, 2], [3, 4]]
+    assert all(part["size"] == (224, 224) and part["of"] == "all" for part in parts)
+    # As long as there are samples, and something inside that is cut itself.
+    pair = (torch.zeros(2, 3), torch.ones(2))
+    assert [[tuple(half.shape) for half in part] for part in brimful.torch.split(pair, 1)] == [[(1, 3), (1,)]] * 2
+
+
+@pytest.mark.parametrize("kind", ["names", "boxes"])
+def test_what_a_loss_takes_by_sample_is_that_of_the_part(kind, sized):
+    """Alike in the samples that are tried, and in one later sample not: with a whole list, a part would be given the first entries."""
+    torch.manual_seed(0)
+    sized(4)
+
+    def entry(index):
+        return str(index == 11) if kind == "names" else torch.full((1 + (index == 11), 2), float(index == 11))
+
+    def loss(outputs, batch):
+        factors = [1.0 + 9.0 * (float(value.mean()) if kind == "boxes" else value == "True") for value in batch["entries"]]
+        return torch.stack([factor * row.square().mean() for factor, row in zip(factors, outputs)]).mean()
+
+    model = nn.Linear(4, 2)
+    twin = copy.deepcopy(model)
+    batch = {"input": torch.randn(12, 4), "entries": [entry(index) for index in range(12)]}
+    step = brimful.torch.Step(model, loss, sgd(model))
+    value, whole = step(batch), loss(twin(batch["input"]), batch)
+    whole.backward()
+    assert step.split_steps == 1 and step.exact and value == pytest.approx(whole.item(), rel=1e-5)
+    for mine, expected in zip(model.parameters(), twin.parameters()):
+        torch.testing.assert_close(mine.detach(), expected.detach() - 0.1 * expected.grad)

@@ -404,3 +404,57 @@ def test_sizes_may_be_numpys_whole_numbers():
     for wrong in (0, True, 2.0, "3"):
         with pytest.raises(ValueError, match="write a number of samples"):
             list(brimful.torch.split(torch.zeros(7), wrong))
+
+
+class Centred(nn.Module):
+    """A loss around a centre, which it moves at each call as far as it is told."""
+
+    def __init__(self, assigns=False, always=False):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(2))
+        self.assigns, self.always = assigns, always
+
+    def forward(self, outputs, targets):
+        loss = nn.functional.mse_loss(outputs - self.centre, targets)
+        if self.training or self.always:
+            with torch.no_grad():
+                moved = 0.5 * self.centre + 0.5 * outputs.mean(0)
+                if self.assigns:
+                    self.centre = moved
+                else:
+                    self.centre.copy_(moved)
+        return loss
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("assigns", [False, True])
+@pytest.mark.parametrize("reached", ["module", "function", "default"])
+def test_state_that_a_loss_keeps_is_named_and_what_is_tried_leaves_no_trace_in_it(reached, assigns, always, capfd):
+    def before(model, x):
+        seen.extend([loss.centre.clone()] if model.training else [])
+        if model.training and len(seen) == 2:
+            torch.empty(1 << 60, dtype=torch.uint8)
+        return x
+
+    seen, loss, model = [], Centred(assigns, always), Made(before)
+    given = {
+        "module": loss,
+        "function": lambda outputs, batch: loss(outputs, batch[1]),
+        "default": lambda outputs, batch, measure=loss: measure(outputs, batch[1]),
+    }[reached]
+    step = brimful.torch.Step(model, given, sgd(model))
+    step((torch.randn(8, 4), torch.randn(8, 2)))
+    assert step.failures == 1 and loss.training and not loss._forward_hooks
+    # Neither by the six samples, nor by the first part of the attempt that failed.
+    assert torch.equal(seen[0], torch.zeros(2)) and torch.equal(seen[2], torch.zeros(2)) and not torch.equal(seen[3], seen[2])
+    assert step.split_steps == 1 and step.why == [norms.changes(["Centred.centre"])]
+    assert "same gradients" not in capfd.readouterr().err
+
+
+def test_statistics_of_a_network_inside_of_the_loss_are_said():
+    teacher, model = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), Made(lambda model, x: x)
+    for training in (True, False):
+        teacher.train(training)
+        step = brimful.torch.Step(model, lambda outputs, batch: nn.functional.mse_loss(outputs, teacher(batch).detach()), sgd(model))
+        step(torch.randn(8, 4))
+        assert step.split_steps == 1 and step.why == ([norms.BATCH_NORM] if training else [])

@@ -7,6 +7,7 @@ validation and schedules; what it calls for each batch is `job`'s. A model with 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +85,13 @@ def _taken(job: Job, kind: str, called: str) -> bool:
     return False
 
 
+def _made(job: Job, name: str, force: bool = False) -> Any:
+    """Keras's function for a batch. force: of the model as it is now, as a callback asks for that freezes layers."""
+    if force:
+        job.look_again()
+    return job.model.__dict__[name]
+
+
 @contextlib.contextmanager
 def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bool) -> Iterator[Job]:
     """Keras's loop calls the job for each batch, until the end of this block."""
@@ -102,7 +110,7 @@ def _taken_over(name: str, model: Any, memory: str | int, allow: str, silent: bo
     for name, function in functions.items():
         model.__dict__[name] = function
         # Keras makes its function when it has none: it is asked for one, and has ours.
-        model.__dict__[f"make_{name}"] = lambda force=False, name=name: model.__dict__[name]
+        model.__dict__[f"make_{name}"] = functools.partial(_made, job, name)
     try:
         with lines.quiet(silent):
             yield job

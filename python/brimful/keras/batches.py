@@ -61,9 +61,9 @@ def spread(batch: Any, count: int) -> Any:
     return chosen(batch, [*first, *sorted(between[: count - len(first) - len(last)]), *last])
 
 
-def chosen(batch: Any, indices: list[int]) -> Any:
-    """These samples of a batch, as copies."""
-    return tree.map_structure(lambda leaf: _chosen(leaf, indices), batch)
+def chosen(batch: Any, indices: list[int], total: int | None = None) -> Any:
+    """These samples of a batch, as copies. total: how many it has, where each may have several rows, as words have that are folded into the batch."""
+    return tree.map_structure(lambda leaf: _chosen(leaf, indices, total), batch)
 
 
 def can_choose(batch: Any) -> bool:
@@ -87,9 +87,12 @@ def _extremes(batch: Any, total: int) -> tuple[list[int], list[int]]:
     return list(dict.fromkeys(least)), list(dict.fromkeys(most))
 
 
-def _chosen(leaf: Any, indices: list[int]) -> Any:
+def _chosen(leaf: Any, indices: list[int], total: int | None) -> Any:
     if leaf is None:
         return None
+    each = int(leaf.shape[0]) // total if total else 1
+    if each > 1:
+        indices = [row * each + inside for row in indices for inside in range(each)]
     return leaf[indices] if isinstance(leaf, np.ndarray) else ops.take(leaf, indices, axis=0)
 
 

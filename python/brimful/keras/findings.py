@@ -22,6 +22,8 @@ class Finding:
     splits: bool = True
 
 
+#: Keras's losses that give one number for a batch.
+OF_THE_BATCH = (keras.losses.dice, keras.losses.tversky, keras.losses.circle)
 #: What parts draw.
 DRAWS = "draws random numbers: the parts draw others than the whole batch would, equal in distribution only"
 
@@ -44,15 +46,21 @@ def _draws(layer: Any) -> bool:
 
 
 def own_metrics(model: Any) -> list[str]:
-    """Metrics that are not Keras's own: whether they add up over parts nobody knows."""
-    found = []
-    for metric in model.metrics:
-        function = getattr(metric, "_fn", None)
-        if not type(metric).__module__.startswith("keras.") or (
-            function is not None and not getattr(function, "__module__", "").startswith("keras.")
-        ):
-            found.append(metric.name)
-    return found
+    """Metrics that do not add up over parts, or of which nobody knows: those that are not Keras's own, and those with one number for the batch."""
+    # What a model was compiled with is one metric that holds the others.
+    each = [single for metric in model.metrics for single in getattr(metric, "metrics", [metric])]
+    return [metric.name for metric in each if not _adds_up(metric)]
+
+
+def _adds_up(metric: Any) -> bool:
+    function = getattr(metric, "_fn", None)
+    if not type(metric).__module__.startswith("keras.") or not (getattr(function, "__module__", None) or "keras.").startswith("keras."):
+        return False
+    if isinstance(function, keras.losses.Loss) or function in OF_THE_BATCH:
+        return False
+    # Along the batch, as correlations of columns are.
+    axis = (getattr(metric, "_fn_kwargs", None) or {}).get("axis")
+    return 0 not in (axis if isinstance(axis, (tuple, list)) else [axis])
 
 
 def _names(layers: list) -> str:

@@ -72,6 +72,12 @@ class Job:
         now = self._identity()
         return len(now) == len(self._made_for) and all(old is new for old, new in zip(self._made_for, now))
 
+    def look_again(self) -> None:
+        """The model is another one from here on: what was traced and found out is out of date."""
+        self.backend.forget()
+        self.planned.clear()
+        self.findings, self._looked, self._watched = [], False, False
+
     def _identity(self) -> tuple:
         model = self.model
         trainable = tuple(model.trainable_variables) if model.built else ()

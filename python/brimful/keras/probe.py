@@ -37,9 +37,11 @@ ZERO = "zero"
 #: Where a few samples said otherwise.
 DIVIDES = (
     "the loss is another one when its samples are taken in other parts: it divides by something that is not their number, such as a mask. "
-    "Let the loss give a number for each sample, and give the mask as sample_weight with reduction='mean_with_sample_weight'"
+    "Let the loss give a number for each sample (Dice and Tversky do with axis=), and give the mask as sample_weight with "
+    "reduction='mean_with_sample_weight'"
 )
 COUPLES = "the model's results for a sample depend on the other samples of the batch: it cannot be taken in parts"
+NO_ROWS = "an output of the model is not made of rows for each sample (it is one number, or a table): its batch cannot be taken in parts"
 
 
 #: Where random numbers come from in Keras, for each backend.
@@ -93,8 +95,8 @@ class _Told:
     mean over samples: where it is so, which it mostly is, nothing has to be asked again.
     """
 
-    def __init__(self, model: Any, asked: Any, few: tuple, pieces: list[tuple], shares: list[float], rule: Rule) -> None:
-        self.model, self.asked, self.pieces, self.shares = model, asked, pieces, shares
+    def __init__(self, backend: Any, model: Any, few: tuple, pieces: list[tuple], shares: list[float], rule: Rule) -> None:
+        self.backend, self.model, self.pieces, self.shares = backend, model, pieces, shares
 
         def ask(few: tuple, pieces: list[tuple]) -> tuple:
             with _drawing_nothing() as drawn:
@@ -113,7 +115,7 @@ class _Told:
             self.drew = bool(drawn)
             return counts, [terms, *parts], weighted
 
-        self.counts, (whole, *parts), weighted = asked(ask, few, pieces)
+        self.counts, (whole, *parts), weighted = backend.asked(ask, few, pieces)
         self.y_pred, *self.whole = _host(whole)
         self.y_preds, self.losses, self.values, self.layers = zip(*map(_host, parts))
         self.weighted = sum(float(_numbers(loss)) for loss in weighted)
@@ -125,11 +127,11 @@ class _Told:
             with _drawing_nothing():
                 return [self._loss(self._forward(piece), rule, share, counts)[0] for piece, share in zip(pieces, self.shares)]
 
-        return sum(float(_numbers(loss)) for loss in self.asked(ask, self.pieces, self.counts))
+        return sum(float(_numbers(loss)) for loss in self.backend.asked(ask, self.pieces, self.counts))
 
     def _forward(self, data: tuple) -> tuple:
         x, y, weights = data
-        return x, y, _results(self.model, data), weights
+        return x, y, self.backend.forward(x, training=False), weights
 
     def _loss(self, passed: tuple, rule: Rule, share: float | None = None, counts: list | None = None) -> tuple:
         x, y, y_pred, weights = passed
@@ -162,7 +164,7 @@ def found_out(backend: Any, model: Any, data: tuple) -> tuple[Rule, Finding | No
     kept = backend.keep()
     for samples in (SAMPLES, *FEWER):
         try:
-            return try_out(model, data, backend.asked, samples)
+            return try_out(backend, model, data, samples)
         except Exception as error:
             if not failure.is_out_of_memory(error):
                 raise
@@ -180,7 +182,7 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
 
     def ask(pieces: list[tuple]) -> list:
         with _drawing_nothing():
-            return [_results(model, data) for data in pieces]
+            return [backend.forward(data[0], training=False) for data in pieces]
 
     try:
         whole, *parts = backend.asked(ask, [few, batches.part(few, 0, 1), batches.part(few, 1, rows)])
@@ -191,9 +193,7 @@ def same_results(backend: Any, model: Any, data: tuple) -> Finding | None:
             return None
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return Finding("fixed_batch", text, splits=False)
-    if _same_rows(whole, parts, COARSE / 30):
-        return None
-    return _why_not_the_same(model, backend.asked, few, COARSE / 30)
+    return _couples(backend, few, whole, parts, COARSE / 30)
 
 
 def _tolerance(model: Any) -> float:
@@ -209,14 +209,14 @@ def holds(backend: Any, rule: Rule, data: tuple, y_pred: Any, size: int, counts:
     divides by a mask, or by anything but the number of samples, has another value then, if it is not the same in all parts.
     """
     rows = batches.rows(data)
-    if not batches.can_choose((data, y_pred)):
+    if not batches.can_choose((data, y_pred)) or any(int(leaf.shape[0]) % rows for leaf in tree.flatten(y_pred) if leaf is not None):
         return True
     # No two neighbours together; of one sample alone nothing can be seen.
     apart = -(-rows // size)
     order = [row for first in range(apart) for row in range(first, rows, apart)]
     again = []
     for begin, end in sizing.parts(rows, max(size, 2)):
-        part = [batches.chosen(of, order[begin:end]) for of in (data, y_pred)]
+        part = [batches.chosen(of, order[begin:end], rows) for of in (data, y_pred)]
         values = backend.doubted(*part, rule, training, (end - begin) / rows, counts)
         again.append([float(_numbers(value)) for value in values])
     tolerance = min(10 * _tolerance(backend.model), COARSE)
@@ -229,8 +229,8 @@ def holds(backend: Any, rule: Rule, data: tuple, y_pred: Any, size: int, counts:
     return True
 
 
-def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
-    """How this model's loss adds up over parts, and what forbids parts. The model is called through `asked`."""
+def try_out(backend: Any, model: Any, data: tuple, samples: int = SAMPLES) -> tuple[Rule, Finding | None]:
+    """How this model's loss adds up over parts, and what forbids parts."""
     rows = min(batches.rows(data[0]), samples)
     few = batches.spread(data, rows)
     bounds = sorted({min(bound, rows) for bound in (*BOUNDS, rows)})
@@ -240,14 +240,15 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     own_way = type(model).compute_loss is not Trainer.compute_loss
     raw = Rule(whole=MEAN) if own_way else Rule()
     try:
-        told = _Told(model, asked, few, pieces, shares, raw)
+        told = _Told(backend, model, few, pieces, shares, raw)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         text = f"the model does not take another number of samples ({first_line(error)}): its batch cannot be taken in parts"
         return raw, Finding("fixed_batch", text, splits=False)
-    if not _same_rows(told.y_pred, list(told.y_preds), tolerance):
-        return raw, _why_not_the_same(model, asked, few, tolerance)
+    couples = _couples(backend, few, told.y_pred, list(told.y_preds), tolerance)
+    if couples is not None:
+        return raw, couples
     drawn = Finding("random", f"the model {DRAWS}") if told.drew else None
     loss, values, layers = told.whole
     sample_bytes = -(-batches.bytes_of(told.y_pred) // rows)
@@ -271,7 +272,8 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     for index, kind in enumerate(told.kinds):
         if kind == SCALAR:
             rule.scalars[index] = _behaves(values[index], [part[index] for part in told.values], shares, tolerance)
-    rule.layer_count, rule.doubted = len(layers), told.own and not told.loss_drew
+    # A number for the batch says as little where it is Keras's own (Dice): the next batch may have other targets.
+    rule.layer_count, rule.doubted = len(layers), (told.own or bool(rule.scalars)) and not told.loss_drew
     for index, value in enumerate(layers[: len(layers) - regularised]):
         rule.layers[index] = _behaves(value, [part[index] for part in told.layers], shares, tolerance)
     found = {*rule.scalars.values(), *rule.layers.values()}
@@ -284,28 +286,40 @@ def try_out(model: Any, data: tuple, asked: Any, samples: int = SAMPLES) -> tupl
     return rule, drawn if _close(loss, total, tolerance, 1e-6) else couples
 
 
-def _why_not_the_same(model: Any, asked: Any, few: tuple, tolerance: float) -> Finding:
+def _couples(backend: Any, few: tuple, whole: Any, parts: list, tolerance: float) -> Finding | None:
+    """What stands against parts in the results of a few samples, as a whole and in parts."""
+    if not _made_of_rows(whole, parts):
+        return Finding("no_rows", NO_ROWS, splits=False)
+    return None if _same_rows(whole, parts, tolerance) else _why_not_the_same(backend, few, tolerance)
+
+
+def _made_of_rows(whole: Any, parts: list) -> bool:
+    """Whether the results of the parts are, one after the other, as many as those of the whole."""
+    pieces = [[leaf.shape for leaf in tree.flatten(part)] for part in parts]
+    for shape, *shapes in zip([leaf.shape for leaf in tree.flatten(whole)], *pieces):
+        if len(shape) == 0 or sum(int(piece[0]) for piece in shapes) != int(shape[0]):
+            return False
+    return True
+
+
+def _why_not_the_same(backend: Any, few: tuple, tolerance: float) -> Finding:
     """Results that are others the second time, too, say nothing about what samples do to each other."""
 
     def ask(few: tuple) -> list:
         with _drawing_nothing():
-            return [_results(model, few), _results(model, few)]
+            return [backend.forward(few[0], training=False) for _ in range(2)]
 
-    first, second = asked(ask, few)
+    first, second = backend.asked(ask, few)
     if not _same_rows(first, [second], tolerance):
         return Finding("noisy", NOISY, splits=False)
     return Finding("model_couples", COUPLES, splits=False)
-
-
-def _results(model: Any, data: tuple) -> Any:
-    return model(data[0], **({"training": False} if model._call_has_training_arg else {}))
 
 
 def _same_rows(whole: Any, parts: list, tolerance: float) -> bool:
     for index, leaf in enumerate(tree.flatten(whole)):
         expected = _numbers(leaf)
         pieces = [_numbers(tree.flatten(part)[index]) for part in parts]
-        if any(piece.shape[1:] != expected.shape[1:] for piece in pieces) or sum(map(len, pieces)) != len(expected):
+        if any(piece.shape[1:] != expected.shape[1:] for piece in pieces):
             return False
         begin = 0
         for piece in pieces:

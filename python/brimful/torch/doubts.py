@@ -14,8 +14,8 @@ import torch
 
 from brimful.fitting import failure
 
-from . import parts, probe
-from .guard import RandomState, device_of, equal_numbers
+from . import loss_state, parts, probe
+from .guard import RandomState, device_of
 from .weigh import Rule, leftover
 
 #: Larger outputs are not kept until the batch is done.
@@ -60,12 +60,11 @@ class Outputs:
         count = min(len(self._pieces), self.total // 2)
         if not self.known or count < 1:
             return True
-        buffers = list(loss.buffers()) if isinstance(loss, torch.nn.Module) else []
-        random, copies = RandomState(device_of(model)), [buffer.clone() for buffer in buffers]
+        random = RandomState(device_of(model))
         try:
-            with torch.no_grad():
+            with torch.no_grad(), loss_state.each_call_the_first(loss, model, training=True) as held:
                 whole = _joined(self._pieces)
-                pieces = [_every(batch, first, count, self.total) for first in range(count)]
+                pieces = [parts.every(batch, first, count, self.total) for first in range(count)]
                 weights, found = rule.weights(rule.counts(pieces)), []
                 for first, (piece, weight) in enumerate(zip(pieces, weights)):
                     if weight != 0:
@@ -78,12 +77,10 @@ class Outputs:
             failure.forget(error)
             return True
         finally:
-            changed = random.drawn() or not all(map(equal_numbers, buffers, copies))
-            if changed:
+            drawn = random.drawn()
+            if drawn:
                 random.put_back()
-                for buffer, copied in zip(buffers, copies):
-                    buffer.copy_(copied)
-        if changed:
+        if drawn or held.changed:
             # Other numbers each time say nothing.
             return True
         if value != value and after != after:
@@ -120,8 +117,3 @@ def _joined(pieces: list[Any]) -> Any:
     columns = zip(*map(parts.leaves, pieces))
     whole = iter([torch.cat(column) for column in columns])
     return parts.mapped(pieces[0], lambda _: next(whole))
-
-
-def _every(batch: Any, first: int, count: int, total: int) -> Any:
-    """Every so many samples of a batch, as views."""
-    return parts.mapped(batch, lambda tensor: tensor[first::count] if tensor.dim() > 0 and tensor.shape[0] == total else tensor)

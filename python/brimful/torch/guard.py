@@ -12,6 +12,7 @@ import gc
 import random
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -94,11 +95,13 @@ class Shadows:
 class Light:
     """Random state, buffers and the scaler's state: cheap enough for every step."""
 
-    def __init__(self, model: torch.nn.Module, scaler: Any = None) -> None:
+    def __init__(self, model: torch.nn.Module, scaler: Any = None, beside: Iterable[torch.nn.Module] = ()) -> None:
+        """beside: modules of the loss."""
         self.model = model
         self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
         self.device = device_of(model)
-        named = [(path, module, name) for path, module in model.named_modules() for name in module._buffers]
+        modules = [*model.named_modules(), *((type(module).__name__, module) for module in beside)]
+        named = [(path, module, name) for path, module in modules for name in module._buffers]
         self._owners = [(module._buffers, name) for _, module, name in named]
         self._modules = [module for _, module, _ in named]
         self._names = [f"{path}.{name}" if path else name for path, _, name in named]

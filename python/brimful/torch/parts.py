@@ -1,7 +1,8 @@
 """A batch in parts.
 
 In: a batch as a loader gives it: a tensor, or tuples, lists and mappings of them, nested. Out: parts of the same form, as views: nothing
-is copied. The batch dimension is the first; tensors that do not share it, and everything that is not a tensor, go whole with each part.
+is copied. The batch dimension is the first. NumPy's arrays that share it are cut, too, and so are lists with an entry for each sample, as loaders
+make of names. What does not share it goes whole with each part.
 """
 
 from __future__ import annotations
@@ -58,27 +59,67 @@ def _alike(batch: Mapping, values: dict) -> Mapping:
 
 
 def rows(batch: Any) -> int:
-    """The samples of a batch: the first dimension that most of its tensors share, of the first tensor where none is shared."""
-    sizes = Counter(int(tensor.shape[0]) for tensor in leaves(batch) if tensor.dim() > 0)
+    """The samples of a batch: the first dimension that most of its tensors share, of the first tensor where none is shared. A list with one entry for
+    each of them is as good as tensors that share it."""
+    sizes, found = Counter(int(tensor.shape[0]) for tensor in leaves(batch) if tensor.dim() > 0), _counted(batch)
     if not sizes:
         raise ValueError("no tensor of the batch has a first dimension: give at least one whose first dimension is the batch")
-    return sizes.most_common(1)[0][0]
+    return max(sizes, key=lambda size: found[size])
+
+
+def _counted(batch: Any) -> Counter:
+    """How many tensors there are for each number of samples that a batch may have."""
+    if isinstance(batch, torch.Tensor):
+        return Counter([int(batch.shape[0])] if batch.dim() > 0 else [])
+    values = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else ()
+    found = sum(map(_counted, values), Counter())
+    if type(batch) in (tuple, list) and not found[len(batch)]:
+        found[len(batch)] = sum(1 for _ in leaves(batch))
+    return found
 
 
 def take(batch: Any, begin: int, end: int, total: int) -> Any:
     """The samples from `begin` to `end` of a batch of `total`."""
-    return mapped(batch, lambda tensor: tensor[begin:end] if tensor.dim() > 0 and tensor.shape[0] == total else tensor)
+    return _some(batch, total, lambda values: values[begin:end])
+
+
+def every(batch: Any, first: int, step: int, total: int) -> Any:
+    """Every so many samples of a batch of `total`, from `first` on, as views."""
+    return _some(batch, total, lambda values: values[first::step])
 
 
 def pick(batch: Any, chosen: list[int], total: int) -> Any:
     """Chosen samples of a batch of `total`; these are copied."""
 
-    def one(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.dim() == 0 or tensor.shape[0] != total:
-            return tensor
-        return tensor.index_select(0, torch.tensor(chosen, device=tensor.device))
+    def one(values: Any) -> Any:
+        if isinstance(values, torch.Tensor):
+            return values.index_select(0, torch.tensor(chosen, device=values.device))
+        return type(values)(values[row] for row in chosen) if isinstance(values, (tuple, list)) else values[chosen]
 
-    return mapped(batch, one)
+    return _some(batch, total, one)
+
+
+def _some(batch: Any, total: int, choose: Callable[[Any], Any]) -> Any:
+    """The same batch with some of its samples, wherever there is one entry for each."""
+    if isinstance(batch, Mapping):
+        return _alike(batch, {name: _some(value, total, choose) for name, value in batch.items()})
+    if type(batch) in (tuple, list):
+        # Names, or boxes: as many as there are samples, and nothing inside that is cut itself.
+        if len(batch) == total and not _shares(batch, total):
+            return choose(batch)
+        return type(batch)(_some(value, total, choose) for value in batch)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(_some(value, total, choose) for value in batch))
+    if isinstance(batch, (tuple, list)):
+        return [_some(value, total, choose) for value in batch]
+    return choose(batch) if _shares(batch, total) else batch
+
+
+def _shares(batch: Any, total: int) -> bool:
+    """Whether a tensor or an array, or one inside, has the samples as its first dimension."""
+    if isinstance(batch, (Mapping, tuple, list)):
+        return any(_shares(value, total) for value in (batch.values() if isinstance(batch, Mapping) else batch))
+    return (isinstance(batch, torch.Tensor) or type(batch).__module__ == "numpy") and tuple(getattr(batch, "shape", ()))[:1] == (total,)
 
 
 def split(batch: Any, size: int) -> Iterator[Any]:
@@ -87,8 +128,8 @@ def split(batch: Any, size: int) -> Iterator[Any]:
         for part in brimful.torch.split(batch, 32):
             ...
 
-    batch: a tensor, a tuple, a list or a mapping of them, nested. The samples are the first dimension that most tensors share. Other
-        tensors, and everything that is not a tensor, go whole with each part.
+    batch: a tensor, a tuple, a list or a mapping of them, nested. The samples are the first dimension that most tensors share. NumPy's arrays
+        that share it are cut as well, and lists with an entry for each sample. Everything else goes whole with each part.
     size: samples at a time.
     """
     try:

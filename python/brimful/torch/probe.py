@@ -22,7 +22,7 @@ import torch
 from brimful.fitting import CannotSplit, failure
 
 from . import inputs as given
-from . import parts, steps
+from . import loss_state, parts, steps
 from .guard import Light, device_of, equal_numbers, release
 from .weigh import IGNORED, Rule, Signed, leftover
 
@@ -107,7 +107,7 @@ def _settled(model: torch.nn.Module, loss: Any, candidates: list[Rule], batch: A
     few = parts.pick(batch, _different(batch, total, wanted), total)
     if place is not None and place.moves(batch):
         few = place.moved(few)
-    with _as_before(model):
+    with _as_before(model), loss_state.each_call_the_first(loss, model):
         variants = _variants(model, loss, few)
         kind = device_of(model).type
         trials = _with_all_digits(kind, lambda: _ungraphed(lambda: [_tried(model, loss, variant, wanted) for variant in variants]))

@@ -22,7 +22,7 @@ import torch
 from brimful.fitting import CannotSplit, DoesNotFit, failure, learnt, lines, memory, sizing
 from brimful.fitting.trial import Trial
 
-from . import admit, budget, doubts, guard, hooks, norms, parts, probe, start, weigh
+from . import admit, budget, doubts, guard, hooks, loss_state, norms, parts, probe, start, weigh
 from .gradients import Gradients
 from .update import Update
 
@@ -80,7 +80,8 @@ class Step:
         self.scaler = scaler if scaler is not None and scaler.is_enabled() else None
         updated = {id(parameter) for parameter in guard.parameters_of(optimizer)}
         self._others = [parameter for parameter in model.parameters() if id(parameter) not in updated]
-        self._light = guard.Light(model, self.scaler)
+        self._loss_modules = loss_state.modules_of(loss, model)
+        self._light = guard.Light(model, self.scaler, self._loss_modules)
         self._update = Update(model, optimizer, clip, self.scaler, scheduler, self.budget)
         self._gradients = Gradients(model, loss, self.scaler, normalize, self.device)
         self._gradients.precision = precision
@@ -436,8 +437,9 @@ class Step:
 
     def _differs(self) -> list[str]:
         """Why parts would give another result than the whole."""
-        reasons = ((norms.BATCH_NORM, bool(norms.batch_norms(self.model))), (norms.RANDOM, norms.draws(self.model)))
-        return [reason for reason, holds in reasons if holds]
+        every = (self.model, *self._loss_modules)
+        reasons = ((norms.BATCH_NORM, norms.batch_norms), (norms.RANDOM, norms.draws))
+        return [reason for reason, holds in reasons if any(map(holds, every))]
 
     def _note_reasons(self) -> None:
         self.why += [reason for reason in self._differs() if reason not in self.why]

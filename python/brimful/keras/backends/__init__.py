@@ -1,6 +1,6 @@
 """What a step is made of, for each framework that Keras runs on: one file each, chosen by the backend that Keras has.
 
-Each has the same names: `keep` and `put_back` for the small state that a forward pass changes; `part`, `whole`, `counts`, `gradients`, `doubted`, `set_aside`,
+Each has the same names: `keep` and `put_back` for the small state that a forward pass changes; `forward`, `part`, `whole`, `counts`, `gradients`, `doubted`, `set_aside`,
 `join`, `update`, `undo` and `finish` for training; `test_whole`, `test_part`, `predict` for the rest; `used_bytes`, `peak_bytes`, `reset_peak`, `limit_bytes`,
 `release` and `rest` for the memory; `seeds` and `set_seeds` for what draws random numbers; `asked` for calls outside a step.
 """

@@ -47,6 +47,7 @@ class Backend:
         #: Whether what it allocates is the process's own memory, with no pool that would refuse.
         self.on_host = self._jax_device.platform == "cpu"
         self._programs = Programs(model)
+        self.forward = self._programs.forward
         self._made: dict[str, Any] = {}
         #: After an update has failed: with as little memory as it can be done.
         self.lean = False

@@ -6,12 +6,14 @@ they run, what is given away, and what happens when there is no memory is not th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import keras
 from keras import tree
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from .. import state, terms
 from .jax_ahead import TRAIN
@@ -29,17 +31,35 @@ class Programs:
             return list(self.model.optimizer.variables)
         return list(getattr(self.model, f"{name}_variables"))
 
-    def scope(self, values: dict) -> Any:
+    @contextlib.contextmanager
+    def scope(self, values: dict) -> Iterator[Any]:
         """Keras's variables have these values inside."""
         mapping = [pair for name in values for pair in zip(self.variables(name), values[name])]
-        return keras.StatelessScope(state_mapping=mapping, collect_losses=True)
+        try:
+            with keras.StatelessScope(state_mapping=mapping) as scope:
+                yield scope
+        finally:
+            self.model._losses_override = []
 
     def _after(self, scope: Any, name: str, values: dict) -> list:
         found = [scope.get_current_value(variable) for variable in self.variables(name)]
         return [old if new is None else new for old, new in zip(values[name], found)]
 
-    def _forward(self, x: Any, training: bool) -> Any:
-        return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
+    def forward(self, x: Any, training: bool) -> Any:
+        """The model's results, as Keras's trainer has them on JAX: of `call` alone. Layers inside are not told that it is training if the model's own `call` does not
+        tell them, and of a layer that is called twice only the last losses count; on other backends both is otherwise."""
+        model, scope = self.model, get_stateless_scope()
+        named = {"training": training} if model._call_has_training_arg else {}
+        moving = model.non_trainable_variables
+        held = [[_current(scope, variable) for variable in variables] for variables in (model.trainable_variables, moving)]
+        # Else these would be given again.
+        model._losses_override = []
+        y_pred, moved, losses = model.stateless_call(*held, x, return_losses=True, **named)
+        for pair in zip(moving, moved):
+            scope.add_update(pair)
+        # Keras's loss looks for them there.
+        model._losses_override = losses
+        return y_pred
 
     def whole(self, values: dict, data: tuple) -> tuple:
         """Keras's own step up to the gradients."""
@@ -49,7 +69,7 @@ class Programs:
             inside = {**values, "trainable": trainable}
             x, y, weights = data
             with self.scope(inside) as scope:
-                y_pred = self._forward(x, training=True)
+                y_pred = self.forward(x, training=True)
                 loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
                 self.model._loss_tracker.update_state(loss, sample_weight=rows)
                 scaled = self.model.optimizer.scale_loss(loss)
@@ -75,7 +95,7 @@ class Programs:
         """What a part divides its losses by. What does not lead to a number of these is not run."""
         x, y, weights = data
         with self.scope(values):
-            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+            return terms.part_counts(self.model, x, y, self.forward(x, training=False), weights)
 
     def gradients(self, rule: terms.Rule, collect: bool) -> Callable[..., tuple]:
         """Those of a part, added to those before; what it changed, its losses, and its predictions if they are collected."""
@@ -115,7 +135,7 @@ class Programs:
 
     def _part(self, rule: terms.Rule, collect: bool, data: tuple, share: Any, counts: list, training: bool) -> tuple:
         x, y, weights = data
-        y_pred = self._forward(x, training=training)
+        y_pred = self.forward(x, training=training)
         loss, losses = terms.part_loss(self.model, rule, x, y, y_pred, weights, training, share, counts)
         kept = (state.masks_for_loss(y_pred) if training else state.with_masks(y_pred)) if collect else None
         if training:
@@ -137,6 +157,11 @@ class Programs:
             else:
                 logs = self.model.compute_metrics(x, y, state.without_masks(concatenated(predictions)), sample_weight=weights)
         return logs, self._after(scope, "metrics", held)
+
+
+def _current(scope: Any, variable: Any) -> Any:
+    value = scope.get_current_value(variable)
+    return variable.value if value is None else value
 
 
 def concatenated(pieces: list) -> Any:

@@ -156,7 +156,7 @@ class Backend:
         def step(data: tuple) -> tuple:
             x, y, weights = data
             with tf.GradientTape() as tape:
-                y_pred = self._forward(x, training=True)
+                y_pred = self.forward(x, training=True)
                 with terms.untracked(self.model) as values:
                     loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
                 self._track(loss, values, tf.shape(_first(x))[0])
@@ -177,7 +177,7 @@ class Backend:
 
         def count(data: tuple) -> list:
             x, y, weights = data
-            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+            return terms.part_counts(self.model, x, y, self.forward(x, training=False), weights)
 
         return self._call("counts", count, data)
 
@@ -187,7 +187,7 @@ class Backend:
         def step(data: tuple, share: Any, counts: list, before: list | None) -> tuple:
             x, y, weights = data
             with tf.GradientTape() as tape, state.moving_averages(self.model, share):
-                y_pred = self._forward(x, training=True)
+                y_pred = self.forward(x, training=True)
                 loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
                 scaled = self.model.optimizer.scale_loss(loss)
             gradients = tape.gradient(scaled, self.model.trainable_weights)
@@ -310,7 +310,7 @@ class Backend:
 
         def step(data: tuple) -> dict:
             x, y, weights = data
-            y_pred = self._forward(x, training=False)
+            y_pred = self.forward(x, training=False)
             with terms.untracked(self.model) as values:
                 loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=False)
             self._track(loss, values, tf.shape(_first(x))[0])
@@ -321,7 +321,7 @@ class Backend:
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
         def step(data: tuple, share: Any, counts: list) -> tuple:
             x, y, weights = data
-            y_pred = self._forward(x, training=False)
+            y_pred = self.forward(x, training=False)
             loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
             if not collect:
                 self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
@@ -357,7 +357,7 @@ class Backend:
         for variable, value in zip(state.seeds(self.model), values):
             variable.assign(value)
 
-    def _forward(self, x: Any, training: bool) -> Any:
+    def forward(self, x: Any, training: bool) -> Any:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
     def _call(self, name: str, step: Any, *args: Any, jit: bool = True) -> Any:

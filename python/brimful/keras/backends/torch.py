@@ -146,7 +146,20 @@ class Backend:
         return self._lists[name]
 
     def _weights(self) -> list:
-        return self._listed("weights", lambda: self.model.trainable_weights)
+        """Those that are trained now: a callback may freeze layers, or unfreeze them."""
+        return (
+            [weight for weight in self._listed("weights", lambda: self.model.weights) if weight.trainable] if self.model.trainable else []
+        )
+
+    def _give_gradients(self, gradients: list) -> None:
+        """Puts them where Keras leaves them: callbacks read them there."""
+        for weight, gradient in zip(_parameters(self._weights()), gradients):
+            weight.grad = gradient
+
+    def _drop_gradients(self) -> None:
+        """Those of the step before: they would only take room."""
+        for weight in _parameters(self._listed("weights", lambda: self.model.weights)):
+            weight.grad = None
 
     def asked(self, ask: Any, *args: Any) -> Any:
         """What a function says that calls the model outside a step. With all digits of the numbers: a GPU may multiply with ten bits."""
@@ -163,7 +176,8 @@ class Backend:
     def whole(self, data: tuple) -> tuple:
         """Keras's own step up to the gradients: those, and the logs."""
         x, y, weights = _own_weights(data)
-        y_pred = self._forward(x, training=True)
+        self._drop_gradients()
+        y_pred = self.forward(x, training=True)
         loss = self.model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weights, training=True)
         self.model._loss_tracker.update_state(loss, sample_weight=next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0])
         gradients = self._gradients(self.model.optimizer.scale_loss(loss))
@@ -176,8 +190,6 @@ class Backend:
             return []
         # As Keras does, and not `autograd.grad`: that leaves some in another order in memory than their weights, which optimizers then
         # update one by one, and it takes time to find the way to chosen weights.
-        for weight in weights:
-            weight.grad = None
         loss.backward()
         gradients = [weight.grad for weight in weights]
         for weight in weights:
@@ -188,13 +200,14 @@ class Backend:
         """What a part divides its losses by."""
         x, y, weights = data
         with torch.no_grad():
-            return terms.part_counts(self.model, x, y, self._forward(x, training=False), weights)
+            return terms.part_counts(self.model, x, y, self.forward(x, training=False), weights)
 
     def gradients(self, data: tuple, rule: terms.Rule, share: float, counts: list, before: list | None, collect: bool) -> tuple:
         """The gradients of the parts so far, with this one's; its part of the loss, and of each of several; its predictions."""
         x, y, weights = data
+        self._drop_gradients()
         with state.moving_averages(self.model, share):
-            y_pred = self._forward(x, training=True)
+            y_pred = self.forward(x, training=True)
             loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, True, share, counts)
         gradients = self._gradients(self.model.optimizer.scale_loss(loss))
         with torch.no_grad():
@@ -224,6 +237,7 @@ class Backend:
             else:
                 self._before = self._update_copies.made(updated)
             self.model.optimizer.apply(gradients, self._weights())
+        self._give_gradients(gradients)
         self._before = None
         if self.lean or not self.joint:
             self._update_copies.forget()
@@ -253,7 +267,7 @@ class Backend:
 
     def test_part(self, data: tuple, rule: terms.Rule, share: float, counts: list, collect: bool) -> tuple:
         x, y, weights = data
-        y_pred = self._forward(x, training=False)
+        y_pred = self.forward(x, training=False)
         loss, values = terms.part_loss(self.model, rule, x, y, y_pred, weights, False, share, counts)
         if not collect:
             self.model.compute_metrics(x, y, y_pred, sample_weight=weights)
@@ -280,7 +294,7 @@ class Backend:
         for variable, value in zip(state.seeds(self.model), values):
             variable.assign(value)
 
-    def _forward(self, x: Any, training: bool) -> Any:
+    def forward(self, x: Any, training: bool) -> Any:
         return self.model(x, training=training) if self.model._call_has_training_arg else self.model(x)
 
 
