@@ -173,7 +173,6 @@ impl Prepared {
             dear: false,
         });
         prepared.read_inputs(&dependencies);
-        dependencies.find_shared(graph);
         prepared.dependencies = dependencies;
         if batch.is_some() { prepared } else { prepared.first_come_first_served() }
     }

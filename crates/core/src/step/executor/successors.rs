@@ -5,8 +5,7 @@
 //! what it meets in the opposite order (tensorflow/core/grappler/utils/transitive_fanin.cc, `SetTransitiveFaninGraph`). Where it starts follows from
 //! the names of the writes: each model has an order of its own, the same in all of its steps and starts. So in VGG16 the gradients of the pictures
 //! come last from the top down to some layer, and below it those of the filters. The names are those of one version
-//! (docs/decisions/simulate-the-executor.md); each seed is one of the orders. Where several calls share a filter, the picture's gradient stands before the filter's in all of four such graphs, for a
-//! reason that was not found.
+//! (docs/decisions/simulate-the-executor.md); each seed is one of the orders.
 
 use super::workers::Random;
 use crate::step::graph::{Graph, Node, NodeId};
@@ -20,10 +19,6 @@ pub(super) struct Dependencies {
     first: Vec<u32>,
     /// Inputs that are numbers known beforehand, such as axes and shapes: no kernel here has them, and TensorFlow's graph does.
     numbers: Vec<u8>,
-    /// Sums of several gradients, while nodes are added.
-    sums: Vec<NodeId>,
-    /// Gradients that a shared filter's gradient is made of, and their readers in the order in which those stand.
-    shared: Vec<(NodeId, Vec<NodeId>)>,
 }
 
 impl Dependencies {
@@ -41,9 +36,6 @@ impl Dependencies {
 
     /// Adds those of the graph's next node.
     pub(super) fn push(&mut self, graph: &Graph, node: &Node) {
-        if node.kernel.name == "AddN" {
-            self.sums.push(NodeId(self.first.len() as u32 - 1));
-        }
         self.nodes.extend(node.inputs.iter().map(|&input| graph.value(input).producer));
         self.nodes.extend(node.after.iter().copied());
         self.first.push(self.nodes.len() as u32);
@@ -53,40 +45,6 @@ impl Dependencies {
     /// How many inputs a node has in TensorFlow's graph.
     pub(super) fn edges(&self, node: NodeId) -> u64 {
         self.of(node.0 as usize).len() as u64 + u64::from(self.numbers[node.0 as usize])
-    }
-
-    /// Looks for filters that several calls share, once all nodes are there.
-    pub(super) fn find_shared(&mut self, graph: &Graph) {
-        let place = |node: NodeId| match graph.node(node).kernel.name {
-            name if name.ends_with("BackpropInput") => 0,
-            "BiasAddGrad" => 2,
-            _ => 1,
-        };
-        let mut gradients = Vec::new();
-        for sum in std::mem::take(&mut self.sums) {
-            for &filter in self.of(sum.0 as usize) {
-                if graph.node(filter).kernel.name.contains("BackpropFilter") {
-                    gradients.extend_from_slice(self.of(filter.0 as usize));
-                }
-            }
-        }
-        if gradients.is_empty() {
-            return;
-        }
-        gradients.sort_unstable();
-        gradients.dedup();
-        let mut readers = vec![Vec::new(); gradients.len()];
-        for node in 0..self.first.len() - 1 {
-            for before in self.of(node) {
-                if let Ok(at) = gradients.binary_search(before) {
-                    readers[at].push(NodeId(node as u32));
-                }
-            }
-        }
-        for own in &mut readers {
-            own.sort_by_key(|&node| place(node));
-        }
-        self.shared = gradients.into_iter().zip(readers).collect();
     }
 
     /// Those of one node.
@@ -106,10 +64,6 @@ impl Dependencies {
                 readers[*place as usize] = node;
                 *place += 1;
             }
-        }
-        for (gradient, own) in &self.shared {
-            let from = first[gradient.0 as usize] as usize;
-            readers[from..from + own.len()].copy_from_slice(own);
         }
         readers
     }
