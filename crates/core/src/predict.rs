@@ -35,10 +35,10 @@ pub enum Orders {
 }
 
 /// Orders of a CPU that has nothing else to do: as many as these have so many kernels together, so that a large model, whose orders differ less,
-/// is planned as fast. A choice: 15 orders of a model of some hundred layers take a few milliseconds.
+/// is planned as fast. A choice: 51 orders of a small model take a few milliseconds.
 const QUIET_KERNELS: usize = 60_000;
 /// At least and at most so many. Odd numbers have a median.
-const QUIET_ORDERS: (usize, usize) = (5, 15);
+const QUIET_ORDERS: (usize, usize) = (5, 51);
 
 /// Orders of a CPU that has.
 const BUSY_ORDERS: u64 = 3;

@@ -26,11 +26,11 @@ use crate::model_file;
 const SMALL_BYTES: u64 = 32 * MIB;
 
 /// The files in the order in which they were measured; others come behind them.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "tensorflow_cpu_bfc.jsonl", "tensorflow_cpu_bfc_more.jsonl", "tensorflow_cpu_bfc_third.jsonl",
     "tensorflow_cpu_bfc_fourth.jsonl", "tensorflow_cpu_bfc_fifth.jsonl", "tensorflow_cpu_bfc_sixth.jsonl",
     "tensorflow_cpu_bfc_seventh.jsonl", "tensorflow_cpu_bfc_eighth.jsonl", "tensorflow_cpu_bfc_ninth.jsonl",
-    "tensorflow_cpu_bfc_tenth.jsonl", "tensorflow_cpu_bfc_eleventh.jsonl",
+    "tensorflow_cpu_bfc_tenth.jsonl", "tensorflow_cpu_bfc_eleventh.jsonl", "tensorflow_cpu_bfc_twelfth.jsonl",
 ];
 
 /// One measured run and its prediction.

@@ -2,8 +2,10 @@
 //!
 //! In: the readers of all nodes in the graph's order, and a seed for where the program's memory lies. Out: the same, with those of each node that has more than
 //! [`ORDERED_READERS`] in the order of a hash table of their edges' addresses: another one in each start of the program, the same in all of its steps.
-//! The edges lie one behind the other, in the order in which a sorted graph is put together and copied. So the order is that of the graph, cut somewhere and put
-//! together again, with what found its place taken a little further on. Not counted: edges that the graph loses while it is compiled.
+//! The edges lie one behind the other, in the order in which a sorted graph is put together and copied, in blocks that lie anywhere. So the order is that of the
+//! graph, cut in some places and put together again, with what found its place taken a little further on. Not counted: edges that the graph loses while it is compiled.
+
+use smallvec::SmallVec;
 
 use super::prepared::Prepared;
 use super::workers::Random;
@@ -28,27 +30,50 @@ pub(super) fn shuffle(prepared: &Prepared, readers: &mut [NodeId], seed: u64) {
         return;
     }
     let first_edge = edges_before(prepared, readers);
-    // Program and memory lie somewhere in 47 bits.
-    let base = Random::new(seed, u32::MAX).any() >> 17 & !(ALIGNMENT_BYTES - 1);
+    let last = first_edge.iter().max().copied().unwrap_or(0) + BLOCK_BYTES / EDGE_BYTES;
+    let memory = Memory::new(last, &mut Random::new(seed, u32::MAX));
     for node in nodes {
         let own = prepared.reader_range(NodeId(node as u32));
         let mut edges: Vec<(u64, NodeId)> =
             readers[own.clone()].iter().map(|&reader| (first_edge[reader.0 as usize], reader)).collect();
         edges.sort_unstable();
-        let addresses: Vec<u64> = edges.iter().map(|&(edge, _)| address(base, edge)).collect();
+        let addresses: Vec<u64> = edges.iter().map(|&(edge, _)| memory.address(edge)).collect();
         for (place, edge) in readers[own].iter_mut().zip(table_order(&addresses)) {
             *place = edges[edge].1;
         }
     }
 }
 
-/// Where an edge lies, if blocks are allocated one behind the other.
-fn address(base: u64, edge: u64) -> u64 {
-    let at = edge * EDGE_BYTES;
-    base + at / BLOCK_BYTES * (BLOCK_BYTES + ALIGNMENT_BYTES) + at % BLOCK_BYTES
+/// Where edges lie: a block behind the one before, or anywhere. In logs of TensorFlow both were seen; how often each of them is the case depends on what was freed before, and
+/// is not known: here it is one as often as the other.
+struct Memory {
+    bases: Vec<u64>,
+    /// So many edges lie in the first block before the first that is counted: those that are not known beforehand move all others.
+    unknown: u64,
 }
 
-/// How many edges are there before each node's own, as the sorted graph is put together: a node comes when all are there that it waits for.
+impl Memory {
+    /// Of a graph with so many edges.
+    fn new(edges: u64, random: &mut Random) -> Memory {
+        let unknown = random.any() % (BLOCK_BYTES / EDGE_BYTES);
+        let mut bases: Vec<u64> = Vec::new();
+        for _ in 0..=(edges + unknown) * EDGE_BYTES / BLOCK_BYTES {
+            // Memory lies somewhere in 47 bits.
+            let anywhere = random.any() >> 17 & !(ALIGNMENT_BYTES - 1);
+            let behind = bases.last().map(|base| base + BLOCK_BYTES + ALIGNMENT_BYTES);
+            bases.push(behind.filter(|_| random.any() & 1 == 0).unwrap_or(anywhere));
+        }
+        Memory { bases, unknown }
+    }
+
+    fn address(&self, edge: u64) -> u64 {
+        let at = (edge + self.unknown) * EDGE_BYTES;
+        self.bases[(at / BLOCK_BYTES) as usize] + at % BLOCK_BYTES
+    }
+}
+
+/// How many edges are there before each node's own, as the sorted graph is put together: a node comes when all are there that it waits for, and of those
+/// that come together, whoever reads an earlier result of their common maker comes first.
 fn edges_before(prepared: &Prepared, readers: &[NodeId]) -> Vec<u64> {
     let mut waits = prepared.dependency_count.clone();
     let mut queue: Vec<NodeId> = prepared.sources.clone();
@@ -58,7 +83,13 @@ fn edges_before(prepared: &Prepared, readers: &[NodeId]) -> Vec<u64> {
         next += 1;
         before[node.0 as usize] = edges;
         edges += prepared.edges(node);
-        for &reader in prepared.readers_of(readers, node) {
+        let outputs = prepared.outputs(node);
+        let reads =
+            |reader: NodeId| prepared.inputs(reader).iter().filter(|input| outputs.contains(input)).min().copied();
+        let mut together: SmallVec<[_; 8]> =
+            prepared.readers_of(readers, node).iter().map(|&reader| (reads(reader), reader)).collect();
+        together.sort_unstable();
+        for (_, reader) in together {
             let waits = &mut waits[reader.0 as usize];
             *waits -= 1;
             if *waits == 0 {
@@ -126,7 +157,8 @@ mod tests {
     fn no_reader_is_lost_wherever_edges_lie() {
         let mut random = Random::new(7, 0);
         for readers in 9..200 {
-            let addresses: Vec<u64> = (0..readers).map(|edge| address(random.any() >> 17, edge)).collect();
+            let memory = Memory::new(readers, &mut random);
+            let addresses: Vec<u64> = (0..readers).map(|edge| memory.address(edge)).collect();
             let mut order = table_order(&addresses);
             order.sort_unstable();
             assert!(order.into_iter().eq(0..readers as usize));
