@@ -26,12 +26,7 @@ impl Dependencies {
     pub(super) fn with_room(nodes: usize) -> Dependencies {
         let mut first = Vec::with_capacity(nodes + 1);
         first.push(0);
-        Dependencies {
-            nodes: Vec::with_capacity(nodes * 2),
-            first,
-            numbers: Vec::with_capacity(nodes),
-            ..Dependencies::default()
-        }
+        Dependencies { nodes: Vec::with_capacity(nodes * 2), first, numbers: Vec::with_capacity(nodes) }
     }
 
     /// Adds those of the graph's next node.
