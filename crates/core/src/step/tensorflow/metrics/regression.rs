@@ -69,15 +69,17 @@ pub(super) fn concordance(lowering: &mut Lowering<'_>, _: &Metric, measured: Mea
     lowering.logged(rows);
 }
 
-/// Four sums over the samples; the weights that Keras multiplies with are ones, which are left out.
+/// Four sums over the samples, with weights that are ones where none are given: Keras multiplies with them all the same.
 pub(super) fn r2_score(lowering: &mut Lowering<'_>, _: &Metric, measured: Measured) {
     let pair = lowering.widened_pair(measured.pair);
-    let squares = lowering.unary("Square", pair.labels);
-    let errors = lowering.sub(pair.labels, pair.output);
-    let errors = lowering.unary("Square", errors);
     let (shape, dtype) = (lowering.shape(pair.labels), DType::Float32);
     let ones = lowering.full_constant(shape, dtype);
-    for values in [pair.labels, squares, errors, ones] {
+    let weighted = lowering.mul_ordered(pair.labels, ones);
+    let squares = lowering.mul_ordered(pair.labels, weighted);
+    let errors = lowering.sub(pair.labels, pair.output);
+    let errors = lowering.unary("Square", errors);
+    let errors = lowering.mul_ordered(errors, ones);
+    for values in [weighted, squares, errors, ones] {
         let sums = lowering.column_sums(values);
         lowering.logged(sums);
     }
