@@ -35,7 +35,8 @@ pub enum Orders {
 }
 
 /// Orders of a CPU that has nothing else to do: as many as these have so many kernels together, so that a large model, whose orders differ less,
-/// is planned as fast. A choice: 51 orders of a small model take a few milliseconds.
+/// is planned as fast. A choice: 51 orders of a small model take a few milliseconds
+/// (docs/accuracy.md says what 15, 31 and 101 give).
 const QUIET_KERNELS: usize = 60_000;
 /// At least and at most so many. Odd numbers have a median.
 const QUIET_ORDERS: (usize, usize) = (5, 51);
